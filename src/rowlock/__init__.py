@@ -1,0 +1,18 @@
+"""Rowlock: a message broker on the SQL database that you already trust."""
+
+from rowlock.embedded import Broker, ClaimedMessage, open
+from rowlock.model import Depth, Description, Message, Origin, Published, Redrive
+from rowlock.version import VERSION as __version__
+
+__all__ = [
+    "Broker",
+    "ClaimedMessage",
+    "Depth",
+    "Description",
+    "Message",
+    "Origin",
+    "Published",
+    "Redrive",
+    "__version__",
+    "open",
+]

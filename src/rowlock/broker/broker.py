@@ -1,0 +1,423 @@
+"""The broker: every verb, by name, for the layers above. It finds the channel, makes the work, and waits for its cycle."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from rowlock import ids, limits
+from rowlock.broker.administer import Administer
+from rowlock.broker.background import Background
+from rowlock.broker.catalog import Catalog, Source, Subscription, Topic
+from rowlock.broker.claim import Claim
+from rowlock.broker.cycle import Cycle
+from rowlock.broker.publish import Publish, place, prepare
+from rowlock.broker.seek import EARLIEST, LATEST, Purge, Seek
+from rowlock.broker.settle import Extend, GiveBack, Release, Settle
+from rowlock.broker.watch import Watch
+from rowlock.broker.work import Channel, Outdated, Work
+from rowlock.clock import DatabaseClock
+from rowlock.delivery.waiters import Waiter, Waiters
+from rowlock.errors import Closed, InvalidArgument, NotFound, RowlockError, Unavailable
+from rowlock.ids import Receipt
+from rowlock.ledger.rules import Verdict
+from rowlock.model import Claimed, Message, Published
+from rowlock.store.port import Durability, Store
+
+_T = TypeVar("_T")
+OUTDATED_TRIES = 20
+SOURCES_PER_CLAIM = 32
+
+
+class Broker:
+    """One process's view of one database."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        owner: str = "",
+        create_on_use: bool = False,
+        patience: float = limits.PATIENCE_SECONDS,
+        background: bool = True,
+    ):
+        self.store = store
+        self.clock = DatabaseClock()
+        self.cycles: dict[Channel, Cycle] = {}
+        self.waiters = Waiters(self.submit)
+        self.watch = Watch(self)
+        self.secret = b""
+        self._owner = owner
+        self._create_on_use = create_on_use
+        self._patience = patience
+        self._background = Background(self) if background else None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._closed = False
+
+    # Life
+
+    async def open(self, lanes: int | None = None) -> None:
+        await self.store.open(lanes)
+        self.catalog = Catalog(self.store.control)
+        self.administer = Administer(self.store, self.catalog, self._owner)
+        self.secret = await self.store.control.secret()
+        self.clock.heard(await self.store.control.clock())
+        self.watch.start()
+        if self._background is not None:
+            self._background.start()
+
+    async def close(self) -> None:
+        """Carry what has been submitted, then let everything go."""
+        self._closed = True
+        if self._background is not None:
+            await self._background.close()
+        await self.watch.close()
+        await self.settled()
+        for cycle in self.cycles.values():
+            await cycle.close()
+        await self.administer.close()
+        await self.store.close()
+
+    async def settled(self) -> None:
+        """Wait until nothing that was begun without a caller is under way."""
+        while self._tasks:
+            await asyncio.wait(list(self._tasks))
+
+    # Works
+
+    def cycle(self, channel: Channel) -> Cycle:
+        cycle = self.cycles.get(channel)
+        if cycle is None:
+            lane, durability = channel
+
+            async def connect() -> Any:
+                return await self.store.lane(lane, durability)
+
+            cycle = self.cycles[channel] = Cycle(connect, self.clock, self.watch, self._patience, channel)
+        return cycle
+
+    def submit(self, work: Work) -> None:
+        self.cycle(work.channel).submit(work)
+
+    async def carry(self, work: Work) -> Any:
+        """Submit a work and wait for its answer. A caller that is cancelled leaves; what it was handed is given back."""
+        self.submit(work)
+        return await work.future
+
+    def begin(self, doing: Awaitable[Any]) -> None:
+        """Do something that no caller waits for."""
+
+        async def quietly() -> None:
+            with suppress(RowlockError, Outdated):
+                await doing
+
+        task = asyncio.get_running_loop().create_task(quietly())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def current(self, name: str, action: Callable[[], Awaitable[_T]]) -> _T:
+        """Do what depends on the catalog; where that turns out to be outdated, look again and repeat."""
+        if self._closed:
+            raise Closed("The broker was closed.")
+        for attempt in range(OUTDATED_TRIES):
+            try:
+                return await action()
+            except Outdated:
+                await self._look_again(name, attempt)
+        raise Unavailable(f"{name!r} is being changed by somebody else; nothing was done.")
+
+    async def _look_again(self, name: str, attempt: int) -> None:
+        self.catalog.forget(name)
+        if attempt >= 2:
+            await self.administer.repair(name)
+        if attempt:
+            await asyncio.sleep(random.uniform(0, 0.01 * attempt))
+
+    # Publish
+
+    async def publish(self, name: str, messages: Sequence[Message]) -> tuple[list[Published | None], list[tuple[int, RowlockError]]]:
+        """Store messages. Returns what became of each, and which were refused, with the reason."""
+        if len(messages) > limits.PUBLISH_BATCH_MESSAGES:
+            raise InvalidArgument(
+                f"A batch of {len(messages)} messages is too large: {limits.PUBLISH_BATCH_MESSAGES} are allowed."
+            )
+        published: list[Published | None] = [None] * len(messages)
+        if not messages:
+            return published, []
+        refused: list[tuple[int, RowlockError]] = []
+        done: set[int] = set()
+
+        async def publish() -> None:
+            topic = await self._topic_to_use(name)
+            now = self.clock.now()
+            good, bad = prepare(topic, messages, now)
+            refused[:] = [one for one in bad if one[0] not in done]
+            placed = place(topic, [one for one in good if one.number not in done] if done else good)
+            works = _publishes(topic, placed, now)
+            outcomes = await asyncio.gather(*(self.carry(work) for work in works), return_exceptions=True)
+            outdated = False
+            for work, outcome in zip(works, outcomes, strict=True):
+                if isinstance(outcome, Outdated):
+                    outdated = True
+                elif isinstance(outcome, RowlockError) and len(works) > 1:
+                    refused.extend((number, outcome) for number in work.numbers)
+                    done.update(work.numbers)
+                elif isinstance(outcome, BaseException):
+                    raise outcome
+                else:
+                    for number, one in outcome:
+                        published[number] = one
+                        done.add(number)
+            if outdated:
+                raise Outdated
+
+        await self.current(name, publish)
+        return published, sorted(refused, key=lambda one: one[0])
+
+    async def _topic_to_use(self, name: str) -> Topic:
+        try:
+            return await self.catalog.topic(name)
+        except NotFound:
+            if not self._create_on_use:
+                raise
+            await self.administer.create_queue(name, {})
+            return await self.catalog.topic(name)
+
+    # Claim
+
+    async def claim(
+        self, name: str, limit: int = 1, *, visibility_timeout: float | None = None, wait: float = 0
+    ) -> list[Claimed]:
+        """Hand out up to `limit` messages; wait for the first one, if there is none, for up to `wait` seconds."""
+        _check_count("max_messages", limit, limits.CLAIM_BATCH_MESSAGES)
+        check_seconds("wait", wait, limits.WAIT_MAX_SECONDS)
+        if visibility_timeout is not None:
+            check_seconds("visibility_timeout", visibility_timeout, limits.VISIBILITY_MAX_SECONDS)
+        deadline = time.monotonic() + wait
+
+        async def claim() -> list[Claimed]:
+            subscription = await self._subscription_to_use(name)
+            if subscription.settings.reader:
+                raise InvalidArgument(f"{name!r} is a reader: it is moved by commit, and nothing is claimed from it.")
+            seconds = subscription.settings.visibility_timeout if visibility_timeout is None else visibility_timeout
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return await self._claim_now(subscription, limit, int(seconds * 1000))
+            return await self._claim_or_wait(subscription, limit, int(seconds * 1000), left)
+
+        return await self.current(name, claim)
+
+    async def _subscription_to_use(self, name: str) -> Subscription:
+        try:
+            return await self.catalog.subscription(name)
+        except NotFound:
+            if not self._create_on_use:
+                raise
+            await self.administer.create_queue(name, {})
+            return await self.catalog.subscription(name)
+
+    async def _claim_now(self, subscription: Subscription, limit: int, timeout_ms: int) -> list[Claimed]:
+        for sources in _turns(subscription.sources):
+            claimed: list[Claimed] = await self.carry(self._claim(subscription, sources, limit, timeout_ms))
+            if claimed:
+                return claimed
+        return []
+
+    async def _claim_or_wait(
+        self, subscription: Subscription, limit: int, timeout_ms: int, seconds: float
+    ) -> list[Claimed]:
+        turns = _turns(subscription.sources)
+        by_part = {source.part: sources for sources in turns for source in sources}
+        channels = {source.part: (source.lane, source.durability) for source in subscription.sources}
+
+        def make(part: int) -> Work | None:
+            sources = by_part.get(part)
+            return None if sources is None else self._claim(subscription, sources, limit, timeout_ms)
+
+        waiter = Waiter(subscription.id, make, self.give_back, channels)
+        return await self.waiters.wait(waiter, seconds, [sources[0].part for sources in turns])
+
+    def _claim(self, subscription: Subscription, sources: Sequence[Source], limit: int, timeout_ms: int) -> Claim:
+        work = Claim(subscription, sources, limit, timeout_ms, self.give_back)
+        work.channel = (sources[0].lane, sources[0].durability)
+        return work
+
+    def give_back(self, claimed: Sequence[Claimed]) -> None:
+        """Nobody saw these: as if they had not been handed out."""
+        if claimed and not self._closed:
+            receipts = [Receipt(one.sub, one.part, one.sequence, one.claim) for one in claimed]
+            self.begin(self._hold(receipts, GiveBack))
+
+    # Settle, extend, release
+
+    def receipt(self, claimed: Claimed) -> str:
+        return ids.seal(Receipt(claimed.sub, claimed.part, claimed.sequence, claimed.claim), self.secret)
+
+    def unseal(self, receipt: str) -> Receipt:
+        return ids.unseal(receipt, self.secret)
+
+    async def settle(self, receipts: Sequence[Receipt]) -> list[Verdict]:
+        return await self._hold(receipts, Settle)
+
+    async def extend(self, receipts: Sequence[Receipt], seconds: float) -> list[Verdict]:
+        check_seconds("visibility_timeout", seconds, limits.VISIBILITY_MAX_SECONDS)
+        return await self._hold(receipts, lambda one, mine: Extend(one, mine, int(seconds * 1000)))
+
+    async def release(self, receipts: Sequence[Receipt], delay: float | None = None) -> list[Verdict]:
+        """Give messages up, to be handed out again after the delay, or as the subscription's backoff says."""
+        if delay is not None:
+            check_seconds("delay", delay, limits.VISIBILITY_MAX_SECONDS)
+        delay_ms = None if delay is None else int(delay * 1000)
+        return await self._hold(receipts, lambda one, mine: Release(one, mine, delay_ms))
+
+    async def _hold(
+        self, receipts: Sequence[Receipt], make: Callable[[Subscription, Sequence[Receipt]], Work]
+    ) -> list[Verdict]:
+        """One work per subscription and channel; the verdicts in the order of the receipts."""
+        if len(receipts) > limits.SETTLE_BATCH_RECEIPTS:
+            raise InvalidArgument(
+                f"{len(receipts)} receipts are too many for one call: {limits.SETTLE_BATCH_RECEIPTS} are allowed."
+            )
+        first = receipts[0].sub if receipts else 0
+        if all(receipt.sub == first for receipt in receipts):
+            return await self._hold_of(first, receipts, make) if receipts else []
+        verdicts: dict[Receipt, Verdict] = {}
+        for sub in {receipt.sub for receipt in receipts}:
+            mine = [receipt for receipt in receipts if receipt.sub == sub]
+            verdicts |= zip(mine, await self._hold_of(sub, mine, make), strict=True)
+        return [verdicts[receipt] for receipt in receipts]
+
+    async def _hold_of(
+        self, sub: int, receipts: Sequence[Receipt], make: Callable[[Subscription, Sequence[Receipt]], Work]
+    ) -> list[Verdict]:
+        try:
+            name = await self.catalog.name_of(sub)
+        except NotFound:
+            return [Verdict.STALE] * len(receipts)
+
+        async def hold() -> list[Verdict]:
+            try:
+                subscription = await self.catalog.subscription(name)
+            except NotFound:
+                return [Verdict.STALE] * len(receipts)
+            if subscription.id != sub:
+                return [Verdict.STALE] * len(receipts)
+            channels = {source.part: (source.lane, source.durability) for source in subscription.sources}
+            used = {channels.get(receipt.part) for receipt in receipts}
+            if len(used) == 1 and (channel := used.pop()) is not None:
+                work = make(subscription, receipts)
+                work.channel = channel
+                verdicts: list[Verdict] = await self.carry(work)
+                return verdicts
+            return await self._hold_apart(subscription, receipts, make, channels)
+
+        return await self.current(name, hold)
+
+    async def _hold_apart(
+        self,
+        subscription: Subscription,
+        receipts: Sequence[Receipt],
+        make: Callable[[Subscription, Sequence[Receipt]], Work],
+        channels: dict[int, Channel],
+    ) -> list[Verdict]:
+        """Receipts of several channels. A work that is made again finds what it did before done already."""
+        verdicts = dict.fromkeys(receipts, Verdict.STALE)
+        for channel in {channels[receipt.part] for receipt in receipts if receipt.part in channels}:
+            mine = [receipt for receipt in receipts if channels.get(receipt.part) == channel]
+            work = make(subscription, mine)
+            work.channel = channel
+            verdicts |= zip(mine, await self.carry(work), strict=True)
+        return [verdicts[receipt] for receipt in receipts]
+
+    # Seek and purge
+
+    async def seek(self, name: str, to: str | int | float, *, partition: int | None = None) -> dict[int, int]:
+        """Move a subscription: to 'earliest', 'latest', a sequence (int, with a partition), or a time (float, seconds since
+        1970). Returns the new frontiers by partition."""
+        frontiers: dict[int, int] = {}
+
+        async def seek() -> None:
+            subscription = await self.catalog.subscription(name)
+            sources = [source for source in subscription.sources if partition is None or source.number == partition]
+            if not sources:
+                raise NotFound(f"{name!r} reads no partition {partition}.")
+            if isinstance(to, int) and len(sources) > 1:
+                raise InvalidArgument(f"{name!r} reads {len(sources)} partitions: to seek to a sequence, name one.")
+            topics = {topic.id: topic for topic in subscription.topics}
+            for source in sources:
+                target = await self._target(source, to)
+                work = Seek(subscription, topics[source.topic], source, target)
+                work.channel = (source.lane, source.durability)
+                frontiers[source.number] = await self.carry(work)
+
+        await self.current(name, seek)
+        return frontiers
+
+    async def _target(self, source: Source, to: str | int | float) -> int:
+        if isinstance(to, str):
+            if to not in ("earliest", "latest"):
+                raise InvalidArgument(f"{to!r} is no place to seek to: use 'earliest', 'latest', a sequence or a time.")
+            return EARLIEST if to == "earliest" else LATEST
+        if isinstance(to, int):
+            if not 0 <= to < 2**62:
+                raise InvalidArgument(f"{to} is not a sequence.")
+            return to
+        if not 0 <= to < 2**40:
+            raise InvalidArgument(f"{to} is not a time in seconds since 1970.")
+        async with self.watch.lane(source.lane) as lane:
+            return await lane.sequence_at(source.part, int(to * 1000))
+
+    async def purge(self, name: str) -> None:
+        """Forget every message that is in the queue now, delayed ones included."""
+
+        async def purge() -> None:
+            subscription = await self.catalog.subscription(name)
+            topics = {topic.id: topic for topic in subscription.topics}
+            for source in subscription.sources:
+                topic = topics[source.topic]
+                if subscription.queue:
+                    work: Work = Purge(subscription, topic, source)
+                else:
+                    work = Seek(subscription, topic, source, LATEST)
+                work.channel = (source.lane, source.durability)
+                await self.carry(work)
+
+        await self.current(name, purge)
+
+
+def _publishes(topic: Topic, placed: dict[Any, Any], now: int) -> list[Publish]:
+    """One work per lane."""
+    works = []
+    for lane in sorted({partition.lane for partition in placed}):
+        mine = {partition: entries for partition, entries in placed.items() if partition.lane == lane}
+        work = Publish(topic, mine, now)
+        work.channel = (lane, topic.durability)
+        works.append(work)
+    return works
+
+
+def _turns(sources: Sequence[Source]) -> list[list[Source]]:
+    """The sources by channel, from a random one on, in groups that one claim may use."""
+    if len(sources) == 1:
+        return [list(sources)]
+    start = random.randrange(len(sources)) if sources else 0
+    groups: dict[tuple[int, Durability], list[Source]] = {}
+    for source in [*sources[start:], *sources[:start]]:
+        groups.setdefault((source.lane, source.durability), []).append(source)
+    return [
+        group[at : at + SOURCES_PER_CLAIM] for group in groups.values() for at in range(0, len(group), SOURCES_PER_CLAIM)
+    ]
+
+
+def _check_count(what: str, value: object, most: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
+        raise InvalidArgument(f"{what} is {value!r:.80}: it must be a whole number from 1 to {most}.")
+
+
+def check_seconds(what: str, value: object, most: float) -> None:
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 <= value <= most:
+        raise InvalidArgument(f"{what} is {value!r:.80}: it must be from 0 to {most} seconds.")

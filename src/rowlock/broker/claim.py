@@ -1,0 +1,185 @@
+"""Claim: a cycle hands out messages of one subscription to one caller."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import filterfalse
+from typing import NamedTuple
+
+from rowlock import limits
+from rowlock.broker.catalog import Source, Subscription
+from rowlock.broker.cycle import AGAIN, Refusal
+from rowlock.broker.draft import Draft
+from rowlock.broker.work import Place, Work
+from rowlock.errors import InFlightLimit
+from rowlock.ledger.ledger import Ledger
+from rowlock.ledger.rules import Run
+from rowlock.model import Claimed
+from rowlock.store.port import Cursor, Stored, Wanted
+
+_LARGE_MESSAGE_BYTES = limits.CYCLE_BYTES // limits.CLAIM_BATCH_MESSAGES
+FRUITLESS_TURNS = 3
+
+
+class _Handed(NamedTuple):
+    """A run that was handed out, with its messages."""
+
+    cursor: Cursor
+    run: Run
+    messages: list[Stored]
+
+
+class Claim(Work):
+    """Hand out up to `limit` messages from these sources, which lie in one channel. The result: `Claimed` messages."""
+
+    verb = "claim"
+    rank = 9
+
+    def __init__(
+        self,
+        subscription: Subscription,
+        sources: Sequence[Source],
+        limit: int,
+        timeout_ms: int,
+        give_back: Callable[[list[Claimed]], None],
+    ):
+        super().__init__()
+        self.subscription = subscription
+        rules = subscription.rules
+        self.places = {
+            (source.part, subscription.id): Place((source.part, subscription.id), subscription.version, rules)
+            for source in sources
+        }
+        self._limit = self.messages = limit
+        self._timeout_ms = timeout_ms
+        self._give_back = give_back
+        self._large = max(topic.settings.max_message_bytes for topic in subscription.topics) > _LARGE_MESSAGE_BYTES
+        self._fruitless = 0
+        self._passing = False
+        """It found nothing but expired messages so far: look for the first live one."""
+        self.claim = 0
+
+    def is_idle(self, draft: Draft) -> bool:
+        for cursor in self.places:
+            ledger = draft.ledger(cursor)
+            if ledger.open or ledger.frontier <= draft.last(cursor[0]):
+                return False
+        return True
+
+    def probes(self) -> Iterable[Cursor]:
+        return self.places if self._passing and not self.subscription.settings.dead_letter_expired else ()
+
+    def wanted(self, draft: Draft) -> Iterable[Wanted | tuple[int, int]]:
+        for cursor in self.places:
+            part = cursor[0]
+            ledger, log, last = draft.ledger(cursor), draft.log(part), draft.last(cursor[0])
+            demand = draft.demands(cursor, self._limit)
+            for seq in ledger.opened(demand) if ledger.open else ():
+                if seq not in log:
+                    yield part, seq
+            start = max(ledger.frontier, draft.live_from.get(cursor, 0))
+            stop = min(last + 1, start + max(demand, 1))
+            missing = next(filterfalse(log.__contains__, range(start, stop)), None)
+            if missing is not None:
+                ahead = min(last + 1, missing + max(demand, limits.READ_AHEAD_MESSAGES))
+                yield Wanted(part, missing, ahead, limits.READ_AHEAD_BYTES * (4 if demand > 100 else 1))
+
+    def decide(self, draft: Draft) -> object:
+        self.claim = draft.stamp
+        ledgers = {cursor: draft.ledger(cursor) for cursor in self.places}
+        room = self.subscription.settings.max_in_flight - sum(ledger.held for ledger in ledgers.values())
+        if room <= 0:
+            return Refusal(
+                InFlightLimit(
+                    f"{self.subscription.name!r} has {self.subscription.settings.max_in_flight} messages in flight, which "
+                    "is its limit: settle some first."
+                )
+            )
+        before = [(ledger.frontier, ledger.outstanding) for ledger in ledgers.values()]
+        handed: list[_Handed] = []
+        left = min(self._limit, room)
+        for cursor, ledger in ledgers.items():
+            for given in self._hand_out(draft, cursor, ledger, left):
+                handed.append(given)
+                left -= given.run.stop - given.run.start
+        if handed:
+            return handed
+        moved = before != [(ledger.frontier, ledger.outstanding) for ledger in ledgers.values()]
+        return self._nothing(draft, ledgers, moved=moved)
+
+    def _hand_out(self, draft: Draft, cursor: Cursor, ledger: Ledger, limit: int) -> list[_Handed]:
+        if limit <= 0:
+            return []
+        part = cursor[0]
+        ledger.pass_over(draft.live_from.get(cursor, 0))
+        log: Mapping[int, Stored] = draft.log(part)
+        if self._large:
+            log = _within(log, ledger, limit)
+        visible_at = ledger.at + self._timeout_ms
+        runs = ledger.claim(log, draft.last(part), limit, visible_at, draft.stamp)
+        return [_Handed(cursor, run, [log[seq] for seq in range(run.start, run.stop)]) for run in runs]
+
+    def _nothing(self, draft: Draft, ledgers: dict[Cursor, Ledger], *, moved: bool) -> object:
+        """Nothing was found: whether that is the end, or what was looked at is only a part of what there is."""
+        if all(ledger.frontier > draft.last(cursor[0]) for cursor, ledger in ledgers.items()):
+            return []
+        if all(
+            ledger.frontier > draft.last(cursor[0]) or ledger.open >= ledger.rules.look_ahead
+            for cursor, ledger in ledgers.items()
+        ):
+            return []
+        self._passing = True
+        self._fruitless = 0 if moved else self._fruitless + 1
+        if self._fruitless >= FRUITLESS_TURNS:
+            return []
+        if self._fruitless:
+            draft.distrust(ledgers)
+        return AGAIN
+
+    def answer(self, result: object) -> None:
+        claimed = result if result == [] else self._claimed(result)  # type: ignore[arg-type]
+        super().answer(claimed)
+
+    def abandoned(self, result: object) -> None:
+        if isinstance(result, list) and result:
+            self._give_back(result)
+
+    def _claimed(self, handed: list[_Handed]) -> list[Claimed]:
+        claimed: list[Claimed] = []
+        for (part, sub), run, messages in handed:
+            receives, first = run.receives, run.first_received
+            claimed += [
+                Claimed(
+                    one.id,
+                    one.body,
+                    one.key,
+                    one.attributes,
+                    one.origin,
+                    one.accepted_at,
+                    one.published_at,
+                    one.expires_at,
+                    first,
+                    receives,
+                    part,
+                    sub,
+                    one.seq,
+                    self.claim,
+                )
+                for one in messages
+            ]
+        return claimed
+
+
+def _within(log: Mapping[int, Stored], ledger: Ledger, limit: int) -> dict[int, Stored]:
+    """The part of the log that one cycle may hand out where messages are large: a bounded number of bytes."""
+    room = limits.CYCLE_BYTES
+    near: dict[int, Stored] = {}
+    for seq in [*ledger.opened(limit), *range(ledger.frontier, ledger.frontier + limit)]:
+        message = log.get(seq)
+        if message is None:
+            continue
+        room -= message.size
+        if room < 0 and near:
+            break
+        near[seq] = message
+    return near

@@ -1,0 +1,150 @@
+"""Describe: what topics, subscriptions and queues are, and how much is in them; by arithmetic, whatever the backlog."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from rowlock.broker.catalog import Source, Subscription, Topic
+from rowlock.errors import NotFound
+from rowlock.ledger import stored
+from rowlock.ledger.ledger import Ledger
+from rowlock.model import Depth, Description
+
+if TYPE_CHECKING:
+    from rowlock.broker.broker import Broker
+
+
+class _Counts(msgspec.Struct):
+    ready: int = 0
+    in_flight: int = 0
+    delayed: int = 0
+    dying: int = 0
+    oldest_at: int | None = None
+
+
+class Describe:
+    """Everything that is read for people and for monitoring."""
+
+    def __init__(self, broker: Broker):
+        self._broker = broker
+
+    async def show(self, kind: str, name: str) -> Description:
+        catalog = self._broker.catalog
+        catalog.forget(name)
+        if kind == "topic":
+            return await self._topic(await catalog.topic(name))
+        subscription = await catalog.subscription(name)
+        if kind == "queue" and not subscription.queue:
+            raise NotFound(f"{name!r} is a subscription, and not a queue.")
+        return await self._subscription(subscription, kind)
+
+    async def list(self, kind: str, prefix: str) -> list[Description]:
+        """Without depths: a list of many is one query a thousand."""
+        control = self._broker.store.control
+        found: list[Description] = []
+        after = ""
+        while entries := await control.list(
+            "topic" if kind == "topic" else "subscription", prefix=prefix, after=after, limit=1000
+        ):
+            after = entries[-1].name
+            for entry in entries:
+                document = msgspec.json.decode(entry.document)
+                if kind == "queue" and not document["queue"]:
+                    continue
+                settings = document["settings"]
+                found.append(Description(entry.name, kind, entry.id, _time(entry.created_at), entry.owner, settings))
+        return found
+
+    async def depth(self, name: str) -> Depth:
+        return await self._depth(await self._broker.catalog.subscription(name))
+
+    async def _topic(self, topic: Topic) -> Description:
+        partitions = []
+        for partition in topic.partitions:
+            async with self._broker.watch.lane(partition.lane) as lane:
+                for row in await lane.partition_rows([partition.part]):
+                    partitions.append(
+                        {
+                            "partition": partition.number,
+                            "lane": partition.lane,
+                            "first": row.first,
+                            "last": row.last,
+                            "scheduled": row.waiting,
+                        }
+                    )
+        return Description(
+            name=topic.name,
+            kind="topic",
+            id=topic.id,
+            created_at=_time(topic.created_at),
+            owner=topic.owner,
+            settings=msgspec.to_builtins(topic.settings),
+            topics=[],
+            partitions=partitions,
+        )
+
+    async def _subscription(self, subscription: Subscription, kind: str) -> Description:
+        settings: dict[str, Any] = msgspec.to_builtins(subscription.settings)
+        if kind == "queue":
+            settings |= msgspec.to_builtins(subscription.topics[0].settings)
+        partitions = []
+        for source in subscription.sources:
+            async with self._broker.watch.lane(source.lane) as lane:
+                for one in await lane.positions([(source.part, subscription.id)]):
+                    partitions.append(
+                        {
+                            "topic": next(topic.name for topic in subscription.topics if topic.id == source.topic),
+                            "partition": source.number,
+                            "frontier": one.frontier,
+                            "last": one.last,
+                            "lag": one.last - one.frontier + 1 + one.outstanding,
+                        }
+                    )
+        return Description(
+            name=subscription.name,
+            kind=kind,
+            id=subscription.id,
+            created_at=_time(subscription.created_at),
+            owner=subscription.owner,
+            settings=settings,
+            topics=[topic.name for topic in subscription.topics],
+            partitions=partitions,
+            depth=await self._depth(subscription),
+        )
+
+    async def _depth(self, subscription: Subscription) -> Depth:
+        counts = _Counts()
+        for source in subscription.sources:
+            await self._count(subscription, source, counts)
+        age = None
+        if counts.oldest_at is not None:
+            age = max(0.0, (self._broker.clock.now() - counts.oldest_at) / 1000)
+        return Depth(counts.ready, counts.in_flight, counts.delayed, counts.dying, age)
+
+    async def _count(self, subscription: Subscription, source: Source, counts: _Counts) -> None:
+        """Add what one ledger has; read without a lock, so that it never waits for a cycle."""
+        cursor = (source.part, subscription.id)
+        async with self._broker.watch.lane(source.lane) as lane:
+            positions = await lane.positions([cursor])
+            rows = await lane.pages(cursor)
+            if not positions or not rows:
+                return
+            ledger = Ledger(msgspec.structs.replace(subscription.rules, order="none", fair=False))
+            stored.install(ledger, stored.incoming(ledger, rows), {})
+            ledger.advance(self._broker.clock.now())
+            behind = max(0, positions[0].last - ledger.frontier + 1)
+            counts.ready += behind + ledger.open - len(ledger.dying)
+            counts.in_flight += ledger.held
+            counts.delayed += ledger.waiting + positions[0].waiting
+            counts.dying += len(ledger.dying)
+            lowest = ledger.lowest
+            if lowest <= positions[0].last:
+                for message in await lane.messages([], [(source.part, lowest)]):
+                    counts.oldest_at = min(counts.oldest_at or message.published_at, message.published_at)
+
+
+def _time(milliseconds: int) -> datetime:
+    return datetime.fromtimestamp(milliseconds / 1000, UTC)

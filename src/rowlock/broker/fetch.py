@@ -1,0 +1,148 @@
+"""What a cycle reads: whether what is remembered still holds, what was there under lock, and the messages to decide about."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from typing import NamedTuple
+
+from rowlock import limits
+from rowlock.broker.draft import Draft
+from rowlock.broker.memory import Memory, Partition
+from rowlock.broker.work import Outdated, Place, Work
+from rowlock.ledger import stored
+from rowlock.ledger.ledger import Ledger
+from rowlock.store.port import Cursor, Lane, Stored, View, Wanted
+
+
+class Checked(NamedTuple):
+    """What a survey found: cursors that are just as remembered, and works that have nothing to do."""
+
+    verified: set[Cursor]
+    idle_works: set[int]
+
+    def idle(self, work: Work) -> bool:
+        return id(work) in self.idle_works
+
+
+async def survey(lane: Lane, draft: Draft, works: list[Work]) -> Checked | None:
+    """Whether the works can be decided from memory; None when something is not known, or is known to have changed.
+
+    A work that would find nothing to do must not be answered from memory alone: one statement asks for all of these.
+    """
+    memory = draft.memory
+    for work in works:
+        if work.needs_lock or not _is_known(memory, work):
+            return None
+    idle = [work for work in works if work.is_idle(draft)]
+    if not idle:
+        return Checked(set(), set())
+    verified: set[Cursor] = set()
+    for position in await lane.positions(sorted({cursor for work in idle for cursor in work.places})):
+        cursor = (position.part, position.sub)
+        remembered, partition = memory.ledgers[cursor], memory.partitions[position.part]
+        head = remembered.ledger.pages.get(remembered.ledger.head)
+        if position.version == remembered.version and head is not None and position.stamp == head.stamp:
+            verified.add(cursor)
+        partition.last = max(partition.last, position.last)
+    if any(cursor not in verified for work in idle for cursor in work.places):
+        return None
+    return Checked(verified, {id(work) for work in idle if work.is_idle(draft)})
+
+
+def _is_known(memory: Memory, work: Work) -> bool:
+    for part, version in work.parts.items():
+        partition = memory.partitions.get(part)
+        if partition is None or partition.version != version:
+            return False
+    return all(
+        cursor[0] in memory.partitions and memory.ledger(cursor, place.version) is not None
+        for cursor, place in work.places.items()
+    )
+
+
+def known_stamps(memory: Memory, cursors: Iterable[Cursor]) -> dict[Cursor, tuple[int, frozenset[int]]]:
+    return {
+        cursor: stored.stamps(memory.ledgers[cursor].ledger)
+        for cursor in cursors
+        if cursor in memory.ledgers
+    }
+
+
+async def absorb(lane: Lane, memory: Memory, view: View, works: list[Work]) -> list[Work]:
+    """Make memory what was found under lock. Works that were made from an outdated catalog fail; the others are returned."""
+    for part, row in view.partitions.items():
+        memory.partitions[part] = Partition(row)
+    current = [work for work in works if _is_current(view, work)]
+    places = {cursor: place for work in current for cursor, place in work.places.items()}
+    unread = {cursor[0] for cursor in places} - view.partitions.keys()
+    for row in await lane.partition_rows(sorted(unread)) if unread else ():
+        memory.partitions[row.part] = Partition(row)
+    for cursor, rows in view.pages.items():
+        if cursor in places:
+            await _load(lane, memory, cursor, places[cursor], rows)
+        else:
+            memory.forget(cursor)
+    return current
+
+
+def _is_current(view: View, work: Work) -> bool:
+    """Whether the lock rows have the versions that the work was made from; if not, it is sent back to the catalog."""
+    parts_agree = all(
+        part in view.partitions and view.partitions[part].version == version for part, version in work.parts.items()
+    )
+    places_agree = all(
+        cursor in view.cursors and view.cursors[cursor].version == place.version
+        for cursor, place in work.places.items()
+    )
+    unforeseen = [cursor for cursor in view.cursors if cursor[0] in work.whole and cursor not in work.places]
+    if parts_agree and places_agree and not unforeseen:
+        return True
+    work.fail(Outdated())
+    return False
+
+
+async def _load(lane: Lane, memory: Memory, cursor: Cursor, place: Place, rows: Sequence[stored.PageLike]) -> None:
+    """Bring a ledger to what is stored."""
+    ledger = memory.ledger(cursor, place.version)
+    if ledger is None:
+        ledger = Ledger(place.rules)
+        if any(row.data is None for row in rows):
+            rows = await lane.pages(cursor)
+    came = stored.incoming(ledger, rows)
+    part = cursor[0]
+    keys = {}
+    if came.unknown:
+        known = memory.log(part)
+        missing = [(part, seq) for seq in came.unknown if seq not in known]
+        keys = {seq: known[seq].key for seq in came.unknown if seq in known}
+        for at in range(0, len(missing), 10_000):
+            keys |= {message.seq: message.key for message in await lane.messages([], missing[at : at + 10_000])}
+    stored.install(ledger, came, keys)
+    memory.remember(cursor, ledger, place.version)
+
+
+async def fetch(lane: Lane, draft: Draft, works: list[Work]) -> None:
+    """Read the messages that the works want and memory lacks, in one statement."""
+    for cursor in {cursor for work in works for cursor in work.probes()}:
+        ledger = draft.ledger(cursor)
+        live, _ = await lane.first_live(cursor[0], ledger.frontier, limits.EXPIRE_STEP_MESSAGES, draft.now)
+        draft.live_from[cursor] = live
+    ranges: list[Wanted] = []
+    seqs: set[tuple[int, int]] = set()
+    for work in works:
+        for wanted in work.wanted(draft):
+            if isinstance(wanted, Wanted):
+                ranges.append(wanted)
+            else:
+                seqs.add(wanted)
+    if not ranges and not seqs:
+        return
+    widest = {(wanted.part, wanted.start): wanted for wanted in sorted(ranges, key=lambda one: one.stop)}
+    messages = await lane.messages(list(widest.values()), sorted(seqs))
+    for part, found in groupby(sorted(messages, key=_part), key=_part):
+        draft.memory.learn(part, list(found))
+
+
+def _part(message: Stored) -> int:
+    return message.part

@@ -1,0 +1,171 @@
+"""What one process remembers of one lane: ledgers, partitions, and recent messages.
+
+All of it is a cache. Ledgers and partitions are compared with the database by stamp and by last sequence whenever they are
+used; messages never change. Everything is dropped when a connection was lost: after a failover the database may be behind
+what was remembered.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+from rowlock import limits
+from rowlock.ledger.ledger import Ledger
+from rowlock.store.port import Cursor, PartitionRow, Stored
+
+LEDGER_BYTES = 4_000
+PAGE_BYTES = 700
+"""What a ledger and a page of it take in memory, roughly (measured with tracemalloc, rounded up)."""
+
+
+class Partition:
+    """The last known state of a partition."""
+
+    __slots__ = ("first", "last", "last_at", "part", "swept", "version")
+
+    def __init__(self, row: PartitionRow):
+        self.part = row.part
+        self.version = row.version
+        self.first = row.first
+        self.swept = row.swept
+        self.last = row.last
+        self.last_at = row.last_at
+
+
+class Remembered:
+    """A cached ledger, the settings' version that its rules are of, and what is known to have expired."""
+
+    __slots__ = ("ledger", "live_from", "version")
+
+    def __init__(self, ledger: Ledger, version: int):
+        self.ledger = ledger
+        self.version = version
+        self.live_from = 0
+        """Everything from the frontier to here (exclusive) has expired."""
+
+
+class Log:
+    """Recent and read-ahead messages of one partition, by sequence."""
+
+    __slots__ = ("bytes", "messages")
+
+    def __init__(self) -> None:
+        self.messages: dict[int, Stored] = {}
+        self.bytes = 0
+
+
+_NOTHING: dict[int, Stored] = {}
+_OVERHEAD_BYTES = 400
+
+
+class Memory:
+    """The caches of one lane, bounded in bytes."""
+
+    def __init__(self, log_bytes: int = limits.LOG_CACHE_BYTES, ledger_bytes: int = limits.LEDGER_CACHE_BYTES):
+        self.partitions: dict[int, Partition] = {}
+        self.ledgers: OrderedDict[Cursor, Remembered] = OrderedDict()
+        self.readers: dict[int, int] = {}
+        """How many cached ledgers read each partition: only then published messages are kept for them."""
+        self._logs: OrderedDict[int, Log] = OrderedDict()
+        self._log_bytes = 0
+        self._log_limit = log_bytes
+        self._ledger_limit = ledger_bytes
+
+    def clear(self) -> None:
+        """Forget everything: the database may not be what it was."""
+        self.partitions.clear()
+        self.ledgers.clear()
+        self.readers.clear()
+        self._logs.clear()
+        self._log_bytes = 0
+
+    # Ledgers
+
+    def ledger(self, cursor: Cursor, version: int) -> Ledger | None:
+        """The cached ledger, if its rules are of that version."""
+        found = self.ledgers.get(cursor)
+        if found is None:
+            return None
+        if found.version != version:
+            self.forget(cursor)
+            return None
+        self.ledgers.move_to_end(cursor)
+        return found.ledger
+
+    def remember(self, cursor: Cursor, ledger: Ledger, version: int) -> None:
+        if cursor not in self.ledgers:
+            self.readers[cursor[0]] = self.readers.get(cursor[0], 0) + 1
+        self.ledgers[cursor] = Remembered(ledger, version)
+
+    def forget(self, cursor: Cursor) -> None:
+        if self.ledgers.pop(cursor, None) is not None:
+            self.readers[cursor[0]] -= 1
+            if not self.readers[cursor[0]]:
+                del self.readers[cursor[0]]
+                self._forget_log(cursor[0])
+
+    def shrink(self, used: set[Cursor]) -> None:
+        """Forget the ledgers that were used longest ago, where they take more than they may."""
+        while len(self.ledgers) * LEDGER_BYTES > self._ledger_limit and len(self.ledgers) > len(used):
+            cursor = next(iter(self.ledgers))
+            if cursor in used:
+                break
+            self.forget(cursor)
+
+    # Messages
+
+    def log(self, part: int) -> dict[int, Stored]:
+        """Known messages of a partition, to read only."""
+        found = self._logs.get(part)
+        return _NOTHING if found is None else found.messages
+
+    def learn(self, part: int, messages: list[Stored]) -> None:
+        """Keep messages of one partition; the partitions used longest ago make room."""
+        log = self._logs.get(part)
+        if log is None:
+            log = self._logs[part] = Log()
+        self._logs.move_to_end(part)
+        before = len(log.messages)
+        log.messages.update({message.seq: message for message in messages})
+        size = sum([message.size for message in messages]) + _OVERHEAD_BYTES * (len(log.messages) - before)
+        log.bytes += size
+        self._log_bytes += size
+        while self._log_bytes > self._log_limit:
+            oldest = next(iter(self._logs))
+            if oldest == part:
+                self._halve(log)
+                break
+            self._forget_log(oldest)
+
+    def unlearn(self, part: int, seqs: range) -> None:
+        """These were never stored after all."""
+        log = self._logs.get(part)
+        if log is not None:
+            for seq in seqs:
+                log.messages.pop(seq, None)
+
+    def trim_log(self, part: int, below: int) -> None:
+        """Messages below are of no use any more, for any ledger known here."""
+        log = self._logs.get(part)
+        if log is None:
+            return
+        freed = 0
+        for seq in list(log.messages):
+            if seq >= below:
+                break
+            freed += log.messages.pop(seq).size + _OVERHEAD_BYTES
+        log.bytes -= freed
+        self._log_bytes -= freed
+
+    def _halve(self, log: Log) -> None:
+        """One partition alone takes more than there is: keep the newer half."""
+        self._log_bytes -= log.bytes
+        kept = list(log.messages.values())[len(log.messages) // 2 :]
+        log.messages = {message.seq: message for message in kept}
+        log.bytes = sum(message.size + _OVERHEAD_BYTES for message in kept)
+        self._log_bytes += log.bytes
+
+    def _forget_log(self, part: int) -> None:
+        log = self._logs.pop(part, None)
+        if log is not None:
+            self._log_bytes -= log.bytes

@@ -1,0 +1,1 @@
+"""The broker as a process: what `rowlock serve` runs."""
