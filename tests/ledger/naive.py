@@ -15,7 +15,7 @@ from rowlock.ledger.rules import Rules, Verdict
 from rowlock.limits import FAIR_FREE_MESSAGES
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Set
 
 
 class Entry(NamedTuple):
@@ -102,7 +102,12 @@ class Naive:
         """Messages that may be handed out now, also where a key's other messages have a say."""
         if self.rules.order == "none":
             return self.open()
-        return [seq for seq in self.open() if not any(self.is_busy(other) for other in self.of_key(self.key(seq)))]
+        return [seq for seq in self.open() if not self._is_kept_back(seq)]
+
+    def _is_kept_back(self, seq: int) -> bool:
+        """By a message of the key that is held or waits for a retry, or by an earlier one that is not due yet."""
+        busy = [other for other in self.of_key(self.key(seq)) if self.is_busy(other)]
+        return any(self.copies[other].receives or other < seq for other in busy)
 
     def count(self, *, held: bool) -> int:
         return sum(self.is_busy(seq) and one.held == held for seq, one in self.copies.items())
@@ -115,7 +120,7 @@ class Naive:
 
     # Claim
 
-    def claim(self, known: Collection[int], last: int, limit: int, visible_at: int, claim: int) -> list[Handed]:
+    def claim(self, known: Set[int], last: int, limit: int, visible_at: int, claim: int) -> list[Handed]:
         """What a claim must answer, in its order; `known` are the messages that the ledger is told of."""
         if self.rules.order == "none":
             taken = self._take_open(known, limit)
@@ -135,24 +140,29 @@ class Naive:
         skipped = len(self.copies) - self.count(held=True) - self.count(held=False) - len(taken)
         return (self.rules.order == "none" and not self.rules.fair) or skipped < self.rules.look_ahead
 
-    def _take_open(self, known: Collection[int], limit: int) -> list[int]:
+    def _take_open(self, known: Set[int], limit: int) -> list[int]:
+        """As many of the lowest as there is room, and again while all of these were known and some had expired."""
         taken: list[int] = []
-        for seq in self.open():
-            if len(taken) < limit and seq in known and not self._end_if_expired(seq):
-                taken.append(seq)
+        candidates = self.open()
+        while candidates and len(taken) < limit:
+            room = limit - len(taken)
+            seqs, candidates = candidates[:room], candidates[room:]
+            taken += [seq for seq in seqs if seq in known and not self._end_if_expired(seq)]
+            if not known >= set(seqs):
+                break
         return taken
 
-    def _take_ready_keys(self, known: Collection[int], limit: int) -> list[int]:
+    def _take_ready_keys(self, known: Set[int], limit: int) -> list[int]:
         taken: list[int] = []
         for name in dict.fromkeys(self.key(seq) for seq in self.ready()):
             for seq in self.of_key(name):
-                if len(taken) == limit or seq not in known:
+                if len(taken) == limit or seq not in known or self.is_busy(seq):
                     break
                 if not self._end_if_expired(seq):
                     taken.append(seq)
         return taken
 
-    def _next(self, known: Collection[int], last: int, taken: list[int]) -> int:
+    def _next(self, known: Set[int], last: int, taken: list[int]) -> int:
         """The next live message at the frontier, 0 when there is none; passes those that are not."""
         while self.frontier <= last and self.frontier in known and self._may_look_ahead(taken):
             seq = self.frontier
@@ -208,11 +218,11 @@ class Naive:
             if self.rules.order != "none":
                 earlier = [other for other in self.of_key(self.key(seq)) if other < seq]
                 assert earlier == sorted(one for one in answer[: answer.index(seq)] if self.key(one) == self.key(seq))
-                assert not any(self.is_busy(other) for other in self.of_key(self.key(seq))), f"the key of {seq} is busy"
+                assert not self._is_kept_back(seq), f"the key of {seq} is busy"
 
     # A ledger's own choice
 
-    def follow(self, seqs: list[int], known: Collection[int], last: int, limit: int, frontier: int) -> None:
+    def follow(self, seqs: list[int], known: Set[int], last: int, limit: int, frontier: int) -> None:
         """Before `hand_out`: pass the frontier as far as the ledger did, and check that nobody was forgotten."""
         assert frontier >= self.frontier
         passed = range(self.frontier, frontier)
@@ -226,9 +236,9 @@ class Naive:
         for seq in set(passed).intersection(self.open()).difference(seqs):
             assert self._may_set_back(seq, seqs), f"{seq} was set back, and its key has not much in flight"
         if len(seqs) < limit:
-            forgotten = [seq for seq in self.open() if seq in known and seq not in seqs and not self.has_expired(seq)]
-            assert not forgotten, f"an answer with room left out {forgotten}"
-            assert frontier > last or frontier not in known or not self._may_look_ahead(seqs)
+            left_out = [seq for seq in self.open() if seq not in seqs and not self.has_expired(seq)]
+            assert not left_out or not known >= set(left_out), f"an answer with room left out {left_out}"
+            assert frontier > last or frontier not in known or not self._may_look_ahead(())
 
     def _may_set_back(self, seq: int, seqs: list[int]) -> bool:
         name = self.key(seq)

@@ -100,7 +100,7 @@ def state(ledger: Ledger) -> dict[str, object]:
         "frontier": ledger.frontier,
         "head": ledger.head,
         "at": ledger.at,
-        "counts": (ledger.outstanding, ledger.held, ledger.waiting, ledger.open, ledger.lowest, ledger.next_time()),
+        "counts": (ledger.outstanding, ledger.held, ledger.waiting, ledger.open, ledger.lowest),
         "dying": dict(ledger.dying),
         "opened": sorted(ledger.opened(1_000_000)),
         "keys": {} if isinstance(ledger.order, Plain) else dict(ledger.order.key_of),

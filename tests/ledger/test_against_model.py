@@ -218,7 +218,6 @@ class Histories(RuleBasedStateMachine):
             frontier = data.draw(st.integers(self.start, self.last + 1))
             ledger.seek(frontier)
             self.model.seek(frontier)
-            self.receipts = [(seq, claim) for seq, claim in self.receipts if (seq, claim)]
         elif data.draw(st.booleans()):
             first = data.draw(st.integers(self.start, max(self.start, self.last - 3)))
             ledger.trim(first)
@@ -273,4 +272,4 @@ class Fairly(Histories):
 @pytest.mark.parametrize("machine", [Histories, ByKey, InTopicOrder, Fairly])
 def test_every_history_is_that_of_the_model(machine: type[Histories], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stored, "ERA_CHANGES", 4)
-    run_state_machine_as_test(machine, settings=settings(stateful_step_count=40))
+    run_state_machine_as_test(machine, settings=settings(stateful_step_count=40, report_multiple_bugs=False))

@@ -18,10 +18,11 @@ from rowlock.store.mariadb.address import Address, parse
 from rowlock.store.mariadb.connection import Connection, connect, packets
 from rowlock.store.mariadb.errors import FAULTS, fault, fault_class
 from rowlock.store.mariadb.literals import batches, inserts
+from rowlock.store.mariadb.reading import cursor_conditions
 from rowlock.store.mariadb.server import server_of
-from rowlock.store.port import Changes, Durability, Scope
+from rowlock.store.port import Changes, Durability, PageDrop, Scope
 
-from .session import PART, SUB, Fixtures, columns
+from .session import PART, SUB, Fixtures, columns, page, partition
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -345,25 +346,56 @@ class TestLane(OnMariadb):
         assert [message.origin for message in found] == origins
         assert {message.attributes for message in found} == {None}
 
+    @pytest.mark.parametrize("bad", ["k" * 129, "lone \ud800 surrogate"], ids=["long", "no text"])
     @pytest.mark.parametrize("count", [2, 100])
-    async def test_a_refused_message_undoes_all(self, session: Session, count: int) -> None:
+    async def test_a_refused_message_undoes_all(self, session: Session, count: int, bad: str) -> None:
         view = await session.lane.lock(SCOPE)
         turn = session.turn()
         with pytest.raises(Rejected):
             await session.finish(
-                view, turn=turn, messages=columns(*range(1, count + 1), keys=["k"] * (count - 1) + ["k" * 129])
+                view, turn=turn, messages=columns(*range(1, count + 1), keys=["k"] * (count - 1) + [bad])
             )
         assert await session.lane.messages([], [(PART, 1)]) == []
         await session.commit(SCOPE, turn=turn, messages=columns(1))
 
-    async def test_rows_of_others_do_not_hold_up_a_lock(self, session: Session, open_session: OpenSession) -> None:
-        """Tables as small as these would be scanned, and every row on the way waited for."""
-        await session.commit(cursors=[(PART, SUB + n, 1) for n in range(1, 4)])
-        other = await open_session()
-        view = await session.lane.lock(Scope(cursors=[(PART, SUB + 1)]))
+    async def test_rows_of_others_hold_up_nobody(self, session: Session, other: Connection) -> None:
+        """Tables as small as these would be read whole, and every row on the way waited for."""
+        cursors = [(PART, SUB + n) for n in range(1, 4)]
+        pages = [page(n) for n in range(3)]
+        await session.commit(cursors=[(*cursor, 1) for cursor in cursors], pages=pages)
+        await other.begin(
+            f"SELECT 1 FROM rowlock_lane0_cursors WHERE part = {PART} AND sub = {SUB} FOR UPDATE",
+            f"INSERT INTO rowlock_lane0_pages VALUES ({PART}, {SUB}, 5, 0, 1, 1, 0, 1, '')",
+        )
+        drops = [PageDrop(PART, SUB, each.row.page, 0, each.row.stamp) for each in pages]
         async with asyncio.timeout(limits.LOCK_HOLD_SECONDS / 2):
-            await other.commit(Scope(cursors=[(PART, SUB), (PART, SUB + 2)]), removed_cursors=[(PART, SUB + 3)])
+            await session.commit(Scope(cursors=cursors), dropped_pages=drops, removed_cursors=cursors)
+
+    async def test_a_lock_row_that_is_missing_holds_up_nobody(
+        self, session: Session, open_session: OpenSession
+    ) -> None:
+        """In any other isolation the gap where it would be is locked."""
+        other = await open_session()
+        view = await session.lane.lock(Scope(parts=[PART + 5], cursors=[(PART, SUB + 5)]))
+        async with asyncio.timeout(limits.LOCK_HOLD_SECONDS / 2):
+            await other.commit(partitions=[partition(PART + 4)], cursors=[(PART, SUB + 4, 1)])
         await session.finish(view)
+
+    @pytest.mark.parametrize("scope", [Scope(parts=[PART]), Scope(cursors=[(PART, SUB)])])
+    async def test_each_kind_of_row_is_locked(self, session: Session, other: Connection, scope: Scope) -> None:
+        view = await session.lane.lock(scope)
+        table = "cursors" if scope.cursors else "partitions"
+        found = await other.rows(f"SELECT 1 FROM rowlock_lane0_{table} WHERE part = {PART} FOR UPDATE SKIP LOCKED")
+        assert found == ()
+        await session.finish(view)
+
+    def test_locks_are_taken_in_order(self) -> None:
+        cursors = [(part, sub) for part in (3, 1, 2) for sub in range(300, 0, -1)]
+        first, second = cursor_conditions([*cursors, (4, 7)], [4, 2])
+        assert first.startswith("(part, sub) IN ((1,1),(1,2),")
+        assert first.endswith("(3,199)) OR part IN (2)")
+        assert second.startswith("(part, sub) IN ((3,200),")
+        assert second.endswith("(3,300)) OR part IN (4)")
 
 
 VARIABLES = {

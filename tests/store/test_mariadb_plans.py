@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from rowlock.store.mariadb import MariadbStore
+from rowlock.store.mariadb.address import parse
+from rowlock.store.mariadb.connection import connect
 from rowlock.store.mariadb.schema import PACKAGE, prefix
 from rowlock.store.port import Deduplicated, Delay, Durability, PageDrop, Progress, Scope, Wanted
 from rowlock.store.statements import load
@@ -30,7 +34,16 @@ CURSORS = 1_000
 SMALL_TABLES = ("delays", "writers")
 """They hold what waits and who writes at present: reading all of them is allowed, and rare."""
 
-LOAD = f"""
+FEW = """
+INSERT INTO rowlock_lane0_partitions SELECT seq, 1, 1, 1 FROM seq_1_to_3;
+INSERT INTO rowlock_lane0_cursors SELECT seq, 7, 1 FROM seq_1_to_3;
+INSERT INTO rowlock_lane0_messages (part, seq, id, accepted_at, published_at, size, body)
+    SELECT 1, seq, UNHEX(LPAD(HEX(seq), 32, '0')), 1, 1, 10, '0123456789' FROM seq_1_to_3;
+INSERT INTO rowlock_lane0_pages SELECT 1, 7, seq, 0, seq, 1, 0, 1, 'x' FROM seq_1_to_3;
+INSERT INTO rowlock_lane0_scheduled (part, due, id, accepted_at, size, body)
+    SELECT 2, seq, UNHEX(LPAD(HEX(seq), 32, '0')), 1, 4, 'late' FROM seq_1_to_3;
+INSERT INTO rowlock_lane0_delays VALUES (2, 3, 1)"""
+MANY = f"""
 INSERT INTO rowlock_lane0_partitions SELECT seq, 1, 1, 1 FROM seq_1_to_{CURSORS};
 INSERT INTO rowlock_lane0_cursors SELECT seq, 7, 1 FROM seq_1_to_{CURSORS};
 INSERT INTO rowlock_lane0_messages (part, seq, id, accepted_at, published_at, expires_at, size, body)
@@ -46,11 +59,31 @@ INSERT INTO rowlock_lane0_delays SELECT seq, 5000, 1 FROM seq_1_to_{PARTS};
 INSERT INTO rowlock_lane0_progress SELECT 1 + seq DIV 3, seq, 1 FROM seq_1_to_5000"""
 
 
+def _database(server: LocalServer, statements: str) -> Iterator[str]:
+    """A database with these rows in its tables."""
+    url = server.create_database()
+
+    async def fill() -> None:
+        store = MariadbStore(url)
+        await store.open()
+        connection = await connect(parse(url), Durability.RELAXED)
+        await connection.run(*statements.split(";"))
+        connection.drop()
+        await store.close()
+
+    asyncio.run(fill())
+    yield url
+    server.drop_database(url)
+
+
 @pytest.fixture(scope="module")
 def full_url(mariadb_server: LocalServer) -> Iterator[str]:
-    url = mariadb_server.create_database()
-    yield url
-    mariadb_server.drop_database(url)
+    yield from _database(mariadb_server, MANY)
+
+
+@pytest.fixture
+def small_url(mariadb_server: LocalServer) -> Iterator[str]:
+    yield from _database(mariadb_server, FEW)
 
 
 class Watched:
@@ -78,16 +111,28 @@ class Watched:
         return [(one, row) for one in explained for row in await self.connection.rows(f"EXPLAIN {one}")]
 
 
-@pytest.fixture
-async def watched(full_url: str) -> AsyncIterator[Watched]:
-    store = MariadbStore(full_url)
+@asynccontextmanager
+async def watching(url: str) -> AsyncIterator[Watched]:
+    store = MariadbStore(url)
     await store.open()
     lane: Any = await store.lane(0, Durability.RELAXED)
-    if not (await lane.partition_rows([1])):
-        await lane._connection.run(*LOAD.split(";"))
-    yield Watched(lane)
-    await lane.close()
-    await store.close()
+    try:
+        yield Watched(lane)
+    finally:
+        await lane.close()
+        await store.close()
+
+
+@pytest.fixture
+async def watched(full_url: str) -> AsyncIterator[Watched]:
+    async with watching(full_url) as watched:
+        yield watched
+
+
+@pytest.fixture
+async def small(small_url: str) -> AsyncIterator[Watched]:
+    async with watching(small_url) as watched:
+        yield watched
 
 
 async def cycle(session: Session) -> None:
@@ -100,16 +145,16 @@ async def cycle(session: Session) -> None:
         view,
         messages=columns(last + 1, part=1),
         pages=[page(newest.page, was=newest.stamp, part=1, sub=7)],
-        dropped_pages=[PageDrop(1, 7, row.page, row.era, row.stamp) for row in view.pages[1, 7][:1]],
+        dropped_pages=[PageDrop(1, 7, row.page, row.era, row.stamp) for row in view.pages[1, 7][:2] if row != newest],
         deduplicated=[Deduplicated(1, 9_000, "", f"{last}", bytes(16), last + 1, 1)],
         scheduled=[scheduled(1, due=10_000 + last, part=1)],
-        unscheduled=[(2, 1, (1).to_bytes(16, "big"))],
+        unscheduled=[(2, due, due.to_bytes(16, "big")) for due in (1, 2)],
         delays=[Delay(1, 1), Delay(2, -1)],
         progress=[Progress(1, 1, 1)],
         partitions=[view.partitions[1]],
         cursors=[(1, 7, 1)],
-        removed_partitions=[CURSORS + 1],
-        removed_cursors=[(CURSORS + 1, 7)],
+        removed_partitions=[3, CURSORS + 1],
+        removed_cursors=[(3, 7), (CURSORS + 1, 7)],
     )
 
 
@@ -144,11 +189,22 @@ async def test_reads_few_rows_by_the_key(watched: Watched, name: str) -> None:
     statements = list(watched.statements)
     assert await watched.rows_read() - before <= bound
     for statement, plan in await watched.plans(statements):
-        _, _, table, kind, _, key, _, _, _, extra = plan
-        if table is None or table.startswith("<") or _is_small(statement):
-            continue
-        assert (kind in ("const", "eq_ref", "ref", "range"), key) == (True, "PRIMARY"), (statement, plan)
-        assert "filesort" not in (extra or ""), (statement, plan)
+        assert_keyed(statement, plan)
+
+
+async def test_small_tables_are_read_by_the_key_too(small: Watched) -> None:
+    """And not whole: that would wait for the rows that others have locked."""
+    await cycle(small.session)
+    for statement, plan in await small.plans(small.statements):
+        assert_keyed(statement, plan)
+
+
+def assert_keyed(statement: str, plan: Any) -> None:
+    _, _, table, kind, _, key, _, _, _, extra = plan
+    if table is None or table.startswith("<") or _is_small(statement):
+        return
+    assert (kind in ("const", "eq_ref", "ref", "range"), key) == (True, "PRIMARY"), (statement, plan)
+    assert "filesort" not in (extra or ""), (statement, plan)
 
 
 def _is_small(statement: str) -> bool:

@@ -1,9 +1,9 @@
-"""Background: what must happen though nobody asks for it, in small steps, done by one process at a time.
+"""Background: what must happen though nobody asks for it, in small steps, by one process at a time.
 
-- sweep      ledgers that no process has in use: dead-letter, pass expired messages, move what is due
-- trim       raise the first sequence of partitions, and delete rows below it
+- sweep      every few seconds, over all ledgers of a lane in a few statements: dead-letter and expire where nobody claims,
+             move what is due, and find partitions that retention may trim
+- trim       raise the first sequence of a partition, and delete the rows below it
 - clear      delete what deleted partitions and ledgers left behind, old deduplication ids, old writers
-- redrive    carry on with tasks, also those of a process that died
 """
 
 from __future__ import annotations
@@ -12,15 +12,16 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from rowlock import ids, limits
 from rowlock.broker.administer import RemainsDocument
-from rowlock.broker.catalog import Partition, Subscription, Topic
+from rowlock.broker.catalog import Partition, Topic
 from rowlock.broker.expire import Expire
 from rowlock.broker.retention import Trim, longest_ms
 from rowlock.broker.work import Outdated
@@ -30,19 +31,20 @@ from rowlock.ledger.ledger import Ledger
 from rowlock.ledger.page import SHIFT
 from rowlock.settings import UNTIL_ACKNOWLEDGED
 from rowlock.store.faults import StoreFault
-from rowlock.store.port import Cursor, PartitionRow, Position
+from rowlock.store.port import Cursor, Entry, Position
 
 if TYPE_CHECKING:
     from rowlock.broker.broker import Broker
 
 log = logging.getLogger("rowlock.background")
 
-LEASE_MS = 10_000
-STEP_SECONDS = 1.0
-TRIM_SECONDS = 5.0
-CLEAR_SECONDS = 30.0
+STEP_SECONDS = 4.0
+LEASE_MS = 15_000
+CLEAR_SECONDS = 60.0
+FULL_CLEAR_SECONDS = 3600.0
 TRIM_MESSAGES = 1_000
-"""Acknowledged messages that gather before a partition is trimmed, unless some time passed."""
+"""Acknowledged messages that gather before a partition is trimmed, unless some time has passed."""
+TRIM_SECONDS = 60.0
 WRITER_MS = 24 * 3600 * 1000
 
 
@@ -53,11 +55,19 @@ class Background:
         self._broker = broker
         self._holder = ids.stamp()
         self._task: asyncio.Task[None] | None = None
-        self._stamps: dict[Cursor, tuple[int, int | None]] = {}
-        """Of each ledger with messages outstanding: its stamp, and when its next timer fires."""
-        self._swept: dict[int, int] = {}
-        """Of each partition: below which sequence the rows are deleted."""
+        self._timers: dict[Cursor, tuple[int, int | None]] = {}
+        """Of each ledger with messages outstanding: its stamp, and when something of it must be dead-lettered."""
+        self._oldest: dict[int, tuple[int, int]] = {}
+        """Of each partition with messages: its first sequence, and when that was published."""
         self._trimmed: dict[int, float] = {}
+        """When each partition was last trimmed, by this process's clock."""
+        self._topics: dict[int, str] = {}
+        """The topic of each partition that was looked at."""
+        self._swept: dict[int, int] = {}
+        """Below which sequence the rows of a partition are deleted."""
+        self.deduplicating: set[int] = set()
+        """Partitions in which this process has remembered deduplication ids."""
+        self._cleared = self._fully_cleared = 0.0
 
     def start(self) -> None:
         self._task = asyncio.get_running_loop().create_task(self._run(), name="rowlock background")
@@ -68,21 +78,14 @@ class Background:
             await asyncio.gather(self._task, return_exceptions=True)
 
     async def _run(self) -> None:
-        every: list[tuple[float, Callable[[], Awaitable[None]]]] = [
-            (STEP_SECONDS, self.sweep),
-            (TRIM_SECONDS, self.trim),
-            (CLEAR_SECONDS, self.clear),
-        ]
-        due = [0.0 for _ in every]
         while True:
-            await asyncio.sleep(STEP_SECONDS * random.uniform(0.8, 1.2))
             with suppress(StoreFault):
-                if not await self._broker.store.control.lease("background", self._holder, LEASE_MS):
-                    continue
-                for at, (seconds, step) in enumerate(every):
-                    if time.monotonic() >= due[at]:
-                        due[at] = time.monotonic() + seconds
-                        await self._safely(step)
+                if await self._broker.store.control.lease("background", self._holder, LEASE_MS):
+                    await self._safely(self.sweep)
+                    if time.monotonic() - self._cleared > CLEAR_SECONDS:
+                        self._cleared = time.monotonic()
+                        await self._safely(self.clear)
+            await asyncio.sleep(STEP_SECONDS * random.uniform(0.8, 1.2))
 
     async def _safely(self, step: Callable[[], Awaitable[None]]) -> None:
         try:
@@ -100,35 +103,45 @@ class Background:
         for number in range(broker.store.lanes):
             async with broker.watch.lane(number) as lane:
                 broker.watch.move_due(await lane.parts_due(broker.clock.now()))
-            after: Cursor = (0, 0)
-            while True:
+            after: Cursor | None = (0, 0)
+            while after is not None:
                 async with broker.watch.lane(number) as lane:
                     cursors = await lane.all_cursors(after, limits.SWEEP_STEP_CURSORS)
                     positions = await lane.positions(cursors) if cursors else []
-                for position in positions:
-                    if position.outstanding or position.frontier <= position.last:
-                        await self._look_at(number, position)
-                if len(cursors) < limits.SWEEP_STEP_CURSORS:
-                    break
-                after = cursors[-1]
+                for part, found in groupby(sorted(positions, key=_cursor), key=_part):
+                    await self._look_at(number, part, list(found))
+                after = cursors[-1] if len(cursors) == limits.SWEEP_STEP_CURSORS else None
 
-    async def _look_at(self, number: int, position: Position) -> None:
-        """A ledger with something before it: whether a timer of it is due, or its next message has expired."""
+    async def _look_at(self, number: int, part: int, positions: list[Position]) -> None:
+        """One partition and its ledgers."""
+        for position in positions:
+            if position.outstanding or position.frontier <= position.last:
+                with suppress(NotFound):
+                    await self._look_at_ledger(number, position)
+        if positions[0].first <= positions[0].last:
+            with suppress(NotFound):
+                await self._look_at_retention(number, part, positions)
+
+    async def _look_at_ledger(self, number: int, position: Position) -> None:
+        """Whether a timer of the ledger is due, or its next message has expired."""
         broker = self._broker
         cursor = (position.part, position.sub)
-        stamp, time_due = self._stamps.get(cursor, (0, None))
         now = broker.clock.now()
+        stamp, due = self._timers.get(cursor, (0, None))
         if position.outstanding and stamp != position.stamp:
-            time_due = await self._next_time(number, cursor, now)
-            self._stamps[cursor] = (position.stamp, time_due)
+            due = await self._next_time(number, cursor, now)
+            self._timers[cursor] = (position.stamp, due)
         expired = False
         if position.frontier <= position.last:
-            async with broker.watch.lane(number) as lane:
-                live, _ = await lane.first_live(position.part, position.frontier, 1, now)
-            expired = live > position.frontier
-        if expired or (position.outstanding and time_due is not None and time_due <= now):
-            self._stamps.pop(cursor, None)
+            expired = await self._has_expired(number, position, now)
+        if expired or (position.outstanding and due is not None and due <= now):
+            self._timers.pop(cursor, None)
             broker.begin(self.expire(cursor))
+
+    async def _has_expired(self, number: int, position: Position, now: int) -> bool:
+        async with self._broker.watch.lane(number) as lane:
+            live, _ = await lane.first_live(position.part, position.frontier, 1, now)
+        return live > position.frontier
 
     async def _next_time(self, number: int, cursor: Cursor, now: int) -> int | None:
         """When something of a ledger must be dead-lettered; None: nothing waits for that."""
@@ -137,12 +150,14 @@ class Background:
             return None
         async with self._broker.watch.lane(number) as lane:
             rows = await lane.pages(cursor)
-        ledger = Ledger(msgspec.structs.replace(subscription.rules, order="none", fair=False))
         if not rows:
             return None
+        ledger = Ledger(msgspec.structs.replace(subscription.rules, order="none", fair=False))
         stored.install(ledger, stored.incoming(ledger, rows), {})
         ledger.advance(now)
-        return now if ledger.dying or (ledger.open and subscription.settings.dead_letter_expired) else ledger.next_time()
+        if ledger.dying or (ledger.open and subscription.settings.dead_letter_expired):
+            return now
+        return ledger.next_time()
 
     async def expire(self, cursor: Cursor) -> None:
         """Bring a ledger that nobody uses to what the time asks of it."""
@@ -162,51 +177,62 @@ class Background:
 
     # Trim
 
-    async def trim(self) -> None:
-        """Retention, topic by topic."""
-        async for topic in self._topics():
-            subscriptions = await self._broker.catalog.subscriptions_of(topic.id)
-            for partition in topic.partitions:
-                await self._trim(topic, partition, subscriptions)
-
-    async def _trim(self, topic: Topic, partition: Partition, subscriptions: list[Subscription]) -> None:
-        broker = self._broker
-        async with broker.watch.lane(partition.lane) as lane:
-            rows = await lane.partition_rows([partition.part])
-            if not rows:
+    async def _look_at_retention(self, number: int, part: int, positions: list[Position]) -> None:
+        """Trim a partition when enough was acknowledged, or its oldest message is too old."""
+        first = positions[0].first
+        waited = time.monotonic() - self._trimmed.get(part, 0.0) > TRIM_SECONDS
+        reached = min(position.frontier for position in positions) - first
+        if reached >= TRIM_MESSAGES or (reached > 0 and waited):
+            lowest = min([await self._lowest(number, position) for position in positions])
+            if lowest - first >= TRIM_MESSAGES or (lowest > first and waited):
+                await self.trim(part)
                 return
-            row = rows[0]
-            positions = await lane.positions([(partition.part, one.id) for one in subscriptions])
-            old = await lane.sequence_at(partition.part, broker.clock.now() - longest_ms(topic.settings))
-        done = min([await self._lowest(partition, one) for one in positions], default=0)
-        if topic.settings.retention != UNTIL_ACKNOWLEDGED:
-            done = 0
-        gain = max(done, old) - row.first
-        waited = time.monotonic() - self._trimmed.get(partition.part, 0.0)
-        if gain >= TRIM_MESSAGES or (gain > 0 and waited > CLEAR_SECONDS):
-            self._trimmed[partition.part] = time.monotonic()
-            row = await self._raise_first(topic, partition, row)
-        await self._delete_below(partition, row)
+        topic = await self._topic_of(part)
+        if waited and await self._published_at(number, part, first) < self._broker.clock.now() - longest_ms(topic.settings):
+            await self.trim(part)
 
-    async def _lowest(self, partition: Partition, position: Position) -> int:
+    async def _lowest(self, number: int, position: Position) -> int:
         """About the first sequence that a subscription is not done with: never too high."""
         if not position.outstanding:
             return position.frontier
-        async with self._broker.watch.lane(partition.lane) as lane:
+        async with self._broker.watch.lane(number) as lane:
             rows = await lane.pages((position.part, position.sub))
         held = [row.page for row in rows if row.data is not None and any(row.data[-limits.PAGE_MESSAGES :])]
-        return min(held, default=position.frontier >> SHIFT) << SHIFT
+        return min(held) << SHIFT if held else position.frontier
 
-    async def _raise_first(self, topic: Topic, partition: Partition, row: PartitionRow) -> PartitionRow:
+    async def _published_at(self, number: int, part: int, first: int) -> int:
+        known = self._oldest.get(part)
+        if known is None or known[0] != first:
+            async with self._broker.watch.lane(number) as lane:
+                found = await lane.messages([], [(part, first)])
+            known = self._oldest[part] = (first, found[0].published_at if found else 0)
+        return known[1]
+
+    async def _topic_of(self, part: int) -> Topic:
+        for entry in await self._broker.store.control.get([part]) if part not in self._topics else ():
+            self._topics[part] = await self._broker.catalog.name_of(entry.parent or 0)
+        if part not in self._topics:
+            raise NotFound(f"There is no partition {part} any more.")
+        return await self._broker.catalog.topic(self._topics[part])
+
+    async def trim(self, part: int) -> None:
+        """Raise a partition's first sequence as far as retention allows, and delete the rows below it."""
         broker = self._broker
-        swept = self._swept.get(partition.part, row.swept)
+        topic = await self._topic_of(part)
+        partition = next((one for one in topic.partitions if one.part == part), None)
+        if partition is None:
+            return
+        self._trimmed[part] = time.monotonic()
+        async with broker.watch.lane(partition.lane) as lane:
+            rows = await lane.partition_rows([part])
+        swept = max([self._swept.get(part, 0), *(row.swept for row in rows)])
 
         async def trim() -> int:
             fresh = await broker.catalog.topic(topic.name)
             subscriptions = await broker.catalog.subscriptions_of(fresh.id)
+            work = Trim(fresh, partition, subscriptions, swept)
+            work.channel = (partition.lane, fresh.durability)
             try:
-                work = Trim(fresh, partition, subscriptions, swept)
-                work.channel = (partition.lane, fresh.durability)
                 first: int = await broker.carry(work)
             except Outdated:
                 for one in subscriptions:
@@ -214,13 +240,11 @@ class Background:
                 raise
             return first
 
-        row.first = await broker.current(topic.name, trim)
-        return row
+        first = await broker.current(topic.name, trim)
+        await self._delete_below(partition, swept, min([first, *(row.last for row in rows)]))
 
-    async def _delete_below(self, partition: Partition, row: PartitionRow) -> None:
-        """Delete the rows of a partition below its first sequence, step by step; the newest row always stays."""
-        stop = min(row.first, row.last)
-        swept = max(self._swept.get(partition.part, 0), row.swept)
+    async def _delete_below(self, partition: Partition, swept: int, stop: int) -> None:
+        """Delete rows step by step. The newest row always stays: the next sequence is found from it."""
         while swept < stop:
             upto = min(swept + limits.DELETE_STEP_MESSAGES, stop)
             async with self._broker.watch.lane(partition.lane) as lane:
@@ -232,30 +256,54 @@ class Background:
 
     async def clear(self) -> None:
         """Delete what deleted things left behind, and what is remembered for a time only."""
-        broker = self._broker
-        for entry in await broker.store.control.list("remains"):
-            document = msgspec.json.decode(entry.document, type=RemainsDocument)
-            while True:
-                async with broker.watch.lane(document.lane) as lane:
-                    gone = await lane.delete_remains(document.part, document.sub, limits.DELETE_STEP_MESSAGES)
-                if not gone:
-                    break
-            await broker.store.control.apply(removes=[entry])
-        bucket_ms = limits.DEDUPLICATION_BUCKET_SECONDS * 1000
-        async for topic in self._topics():
-            window_ms = int(topic.settings.deduplication_window * 1000)
-            bucket = (broker.clock.now() - window_ms) // bucket_ms
-            for partition in topic.partitions:
-                async with broker.watch.lane(partition.lane) as lane:
-                    while await lane.delete_deduplicated(partition.part, bucket, limits.DEDUPLICATION_STEP_ROWS):
-                        pass
-        for number in range(broker.store.lanes):
-            async with broker.watch.lane(number) as lane:
-                await lane.delete_writers(broker.clock.now() - WRITER_MS)
+        for entry in await self._broker.store.control.list("remains"):
+            await self._clear_remains(entry)
+        full = time.monotonic() - self._fully_cleared > FULL_CLEAR_SECONDS
+        if full:
+            self._fully_cleared = time.monotonic()
+        await self._clear_topics(full=full)
+        for number in range(self._broker.store.lanes):
+            async with self._broker.watch.lane(number) as lane:
+                await lane.delete_writers(self._broker.clock.now() - WRITER_MS)
 
-    async def _topics(self) -> AsyncIterator[Topic]:
+    async def _clear_remains(self, entry: Entry) -> None:
+        document = msgspec.json.decode(entry.document, type=RemainsDocument)
+        gone = 1
+        while gone:
+            async with self._broker.watch.lane(document.lane) as lane:
+                gone = await lane.delete_remains(document.part, document.sub, limits.DELETE_STEP_MESSAGES)
+        await self._broker.store.control.apply(removes=[entry])
+
+    async def _clear_topics(self, *, full: bool) -> None:
+        """Old deduplication ids; and retention of topics that nobody subscribes to, which no sweep sees."""
         after = ""
         while entries := await self._broker.store.control.list("topic", after=after, limit=100):
-            for topic in await self._broker.catalog.topics_of(entries):
-                yield topic
             after = entries[-1].name
+            for topic in await self._broker.catalog.topics_of(entries):
+                for partition in topic.partitions:
+                    if full or partition.part in self.deduplicating:
+                        await self._clear_deduplicated(topic, partition)
+                if full or topic.settings.retention != UNTIL_ACKNOWLEDGED:
+                    await self._trim_unread(topic)
+
+    async def _clear_deduplicated(self, topic: Topic, partition: Partition) -> None:
+        window_ms = int(topic.settings.deduplication_window * 1000)
+        bucket = (self._broker.clock.now() - window_ms) // (limits.DEDUPLICATION_BUCKET_SECONDS * 1000)
+        gone = 1
+        while gone:
+            async with self._broker.watch.lane(partition.lane) as lane:
+                gone = await lane.delete_deduplicated(partition.part, bucket, limits.DEDUPLICATION_STEP_ROWS)
+
+    async def _trim_unread(self, topic: Topic) -> None:
+        if await self._broker.store.control.children("source", [topic.id]):
+            return
+        for partition in topic.partitions:
+            await self.trim(partition.part)
+
+
+def _cursor(position: Position) -> Cursor:
+    return position.part, position.sub
+
+
+def _part(position: Position) -> int:
+    return position.part

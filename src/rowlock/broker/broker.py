@@ -158,12 +158,18 @@ class Broker:
             refused[:] = [one for one in bad if one[0] not in done]
             placed = place(topic, [one for one in good if one.number not in done] if done else good)
             works = _publishes(topic, placed, now)
+            if self._background is not None:
+                self._background.deduplicating.update(part for work in works if work.deduplicates for part in work.parts)
+            if len(works) == 1:
+                for number, one in await self.carry(works[0]):
+                    published[number] = one
+                return
             outcomes = await asyncio.gather(*(self.carry(work) for work in works), return_exceptions=True)
             outdated = False
             for work, outcome in zip(works, outcomes, strict=True):
                 if isinstance(outcome, Outdated):
                     outdated = True
-                elif isinstance(outcome, RowlockError) and len(works) > 1:
+                elif isinstance(outcome, RowlockError):
                     refused.extend((number, outcome) for number in work.numbers)
                     done.update(work.numbers)
                 elif isinstance(outcome, BaseException):

@@ -93,19 +93,7 @@ class Subscription(Struct, frozen=True):
     queue: bool
     created_at: int
     owner: str
-
-    @property
-    def rules(self) -> Rules:
-        settings = self.settings
-        return Rules(
-            order=settings.order,
-            fair=settings.fair,
-            at_most_once=settings.delivery == "at-most-once",
-            max_receives=settings.max_receives,
-            bury_expired=settings.dead_letter_expired,
-            max_in_flight=settings.max_in_flight,
-            look_ahead=settings.look_ahead,
-        )
+    rules: Rules
 
     @property
     def cursors(self) -> list[Cursor]:
@@ -252,7 +240,20 @@ class Catalog:
             queue=document.queue,
             created_at=entry.created_at,
             owner=entry.owner,
+            rules=_rules(document.settings),
         )
+
+
+def _rules(settings: SubscriptionSettings) -> Rules:
+    return Rules(
+        order=settings.order,
+        fair=settings.fair,
+        at_most_once=settings.delivery == "at-most-once",
+        max_receives=settings.max_receives,
+        bury_expired=settings.dead_letter_expired,
+        max_in_flight=settings.max_in_flight,
+        look_ahead=settings.look_ahead,
+    )
 
 
 def _partitions(entries: Sequence[Entry], topic: int) -> list[Partition]:

@@ -17,14 +17,14 @@ from typing import Any, Protocol
 
 from rowlock import limits
 from rowlock.broker.draft import Draft
-from rowlock.broker.fetch import absorb, fetch, survey
+from rowlock.broker.fetch import absorb, fetch, scope_of, survey
 from rowlock.broker.memory import Memory
 from rowlock.broker.work import Channel, Outdated, Work
 from rowlock.broker.writer import Writer
 from rowlock.clock import DatabaseClock
-from rowlock.errors import Closed, DataRejected, Defect, OutcomeUnknown, RowlockError, StorageFull, Unavailable
+from rowlock.errors import Closed, DataRejected, Defect, DurabilityUnavailable, OutcomeUnknown, RowlockError, StorageFull, Unavailable
 from rowlock.store.faults import Contended, Full, Lost, Misuse, NotReplicated, Rejected, StoreFault
-from rowlock.store.port import Cursor, Lane, Scope
+from rowlock.store.port import Cursor, Lane
 
 log = logging.getLogger("rowlock.cycle")
 
@@ -225,7 +225,6 @@ class Cycle:
                 if await self._attempt(lane, draft, works):
                     self._finish(draft, works, results)
                     return
-                self._contended = CONTENDED_TURNS
             else:
                 draft.undo()
         self._contended = max(0, self._contended - 1)
@@ -249,6 +248,8 @@ class Cycle:
             draft.committed()
         else:
             draft.undo()
+            if abs(attempt.clock - changes.decided_at) <= limits.CYCLE_CLOCK_MS:
+                self._contended = CONTENDED_TURNS
         return attempt.agreed
 
     async def _carry_locked(self, lane: Lane, works: list[Work]) -> None:
@@ -256,7 +257,7 @@ class Cycle:
         self.counters.locked += 1
         draft: Draft | None = None
         try:
-            view = await lane.lock(_scope(self.memory, works))
+            view = await lane.lock(scope_of(self.memory, works))
             self._clock.heard(view.clock)
             works = await absorb(lane, self.memory, view, works)
             draft = Draft(self.memory, self._writer.turn(), view.clock)
@@ -387,19 +388,6 @@ def _rank(work: Work) -> int:
     return work.rank
 
 
-def _scope(memory: Memory, works: list[Work]) -> Scope:
-    from rowlock.broker.fetch import known_stamps
-
-    cursors = sorted({cursor for work in works for cursor in work.places})
-    whole = sorted({part for work in works for part in work.whole})
-    return Scope(
-        parts=sorted({part for work in works for part in work.parts}),
-        cursors=cursors,
-        whole=whole,
-        known=known_stamps(memory, cursors),
-    )
-
-
 def _versions(works: list[Work]) -> tuple[dict[Cursor, int], dict[int, int]]:
     versions = {cursor: place.version for work in works for cursor, place in work.places.items()}
     part_versions = {part: version for work in works for part, version in work.parts.items()}
@@ -426,7 +414,5 @@ def _unreachable(fault: Exception, *, unknown: bool) -> RowlockError:
     if unknown:
         return OutcomeUnknown(f"The change may have been stored: the database went away during COMMIT, and then: {fault}")
     if isinstance(fault, NotReplicated):
-        from rowlock.errors import DurabilityUnavailable
-
         return DurabilityUnavailable(f"Nothing was stored: {fault}")
     return Unavailable(f"Nothing was stored: the database could not be reached: {fault}")

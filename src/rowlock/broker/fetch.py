@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 from typing import NamedTuple
 
@@ -12,7 +12,7 @@ from rowlock.broker.memory import Memory, Partition
 from rowlock.broker.work import Outdated, Place, Work
 from rowlock.ledger import stored
 from rowlock.ledger.ledger import Ledger
-from rowlock.store.port import Cursor, Lane, Stored, View, Wanted
+from rowlock.store.port import Cursor, Lane, Scope, Stored, View, Wanted
 
 
 class Checked(NamedTuple):
@@ -61,12 +61,16 @@ def _is_known(memory: Memory, work: Work) -> bool:
     )
 
 
-def known_stamps(memory: Memory, cursors: Iterable[Cursor]) -> dict[Cursor, tuple[int, frozenset[int]]]:
-    return {
-        cursor: stored.stamps(memory.ledgers[cursor].ledger)
-        for cursor in cursors
-        if cursor in memory.ledgers
-    }
+def scope_of(memory: Memory, works: list[Work]) -> Scope:
+    """What the works lock, and what need not be read again."""
+    places = {cursor: place for work in works for cursor, place in work.places.items()}
+    known = {cursor: memory.ledger(cursor, place.version) for cursor, place in places.items()}
+    return Scope(
+        parts=sorted({part for work in works for part in work.parts}),
+        cursors=sorted(places),
+        whole=sorted({part for work in works for part in work.whole}),
+        known={cursor: stored.stamps(ledger) for cursor, ledger in known.items() if ledger is not None},
+    )
 
 
 async def absorb(lane: Lane, memory: Memory, view: View, works: list[Work]) -> list[Work]:
@@ -75,9 +79,6 @@ async def absorb(lane: Lane, memory: Memory, view: View, works: list[Work]) -> l
         memory.partitions[part] = Partition(row)
     current = [work for work in works if _is_current(view, work)]
     places = {cursor: place for work in current for cursor, place in work.places.items()}
-    unread = {cursor[0] for cursor in places} - view.partitions.keys()
-    for row in await lane.partition_rows(sorted(unread)) if unread else ():
-        memory.partitions[row.part] = Partition(row)
     for cursor, rows in view.pages.items():
         if cursor in places:
             await _load(lane, memory, cursor, places[cursor], rows)

@@ -196,10 +196,10 @@ class Publish(Work):
         self.durability: Durability = topic.durability
         self.numbers = [entry.number for entries in placed.values() for entry in entries]
         self._ids = {partition: ids.message_ids(len(entries)) for partition, entries in placed.items()}
-        self._deduplicates = any(entry.deduplication_id for entries in placed.values() for entry in entries)
+        self.deduplicates = any(entry.deduplication_id for entries in placed.values() for entry in entries)
 
     def deduplication_keys(self) -> list[DeduplicationKey]:
-        if not self._deduplicates:
+        if not self.deduplicates:
             return []
         return [
             (partition.part, bucket, "", entry.deduplication_id)
@@ -217,7 +217,7 @@ class Publish(Work):
         results: list[tuple[int, Published]] = []
         for partition, entries in self._placed.items():
             message_ids = self._ids[partition]
-            if self._deduplicates:
+            if self.deduplicates:
                 entries, message_ids = self._unseen(draft, partition, entries, message_ids, results)
             if self._topic.ordered or all(entry.due_at is None for entry in entries):
                 self._append(draft, partition, entries, message_ids, results)
@@ -241,7 +241,7 @@ class Publish(Work):
             (entry.number, Published(id_.hex(), number, seq))
             for seq, (entry, id_) in enumerate(zip(entries, message_ids, strict=True), start)
         ]
-        if self._deduplicates:
+        if self.deduplicates:
             for seq, (entry, id_) in enumerate(zip(entries, message_ids, strict=True), start):
                 self._remember(draft, partition, entry, id_, seq)
 

@@ -28,7 +28,7 @@ log = logging.getLogger("rowlock.redrive")
 
 LEASE_MS = 10_000
 STEP_SECONDS = 0.1
-LOOK_SECONDS = 1.0
+LOOK_SECONDS = 4.0
 
 
 class RedriveDocument(Struct):

@@ -10,8 +10,10 @@ to be dead-lettered are *dying*: outstanding, but no longer in the order, so tha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from heapq import heappop, heappush
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from heapq import heapify, heappop, heappush, nsmallest
+from itertools import takewhile
 
 from rowlock.ledger.order import ByKey, Fair, Plain
 from rowlock.ledger.page import MASK, SHIFT, Grant, Page
@@ -19,6 +21,9 @@ from rowlock.ledger.rules import Dying, Logged, Rules, Run, Verdict
 
 GIVEN_UP = "receives"
 EXPIRED = "expired"
+
+_TIMERS_LEAST = 1_000
+"""No timer is looked for in vain while there are no more than that."""
 
 
 class Ledger:
@@ -47,6 +52,7 @@ class Ledger:
         self._frontier_before = frontier
         self._timers: list[tuple[int, int, Grant]] = []
         self._timer_count = 0
+        self._timers_most = _TIMERS_LEAST
         self._grants: dict[tuple[int, int, int, int, bool], Grant] = {}
 
     # The frame of a decision
@@ -86,6 +92,8 @@ class Ledger:
         self._grants.clear()
         self.touched = False
         self.order.tidy()
+        if len(self._timers) > self._timers_most:
+            self._renew_timers()
 
     # Reading
 
@@ -128,7 +136,7 @@ class Ledger:
             return self._hand_out(self._take_by_key(order, log, last, limit), visible_at, claim)
         if isinstance(order, Fair):
             return self._hand_out(self._take_fairly(order, log, last, limit), visible_at, claim)
-        runs = self._hand_out(self._take_open(order.take(limit), log), visible_at, claim)
+        runs = self._hand_out(self._take_open(order.take, log, limit), visible_at, claim)
         room = limit - sum(run.stop - run.start for run in runs)
         return runs + self._claim_frontier(log, last, room, visible_at, claim)
 
@@ -187,27 +195,25 @@ class Ledger:
         self.pass_over(seq + 1)
         if message.expires_at is None or message.expires_at > self.at:
             assert message.due_at is not None
-            self._learn(seq, message)
+            self._learn(seq, self._name(message))
             self._give(seq, seq + 1, self._grant(0, message.due_at, 0, 0, False))
         elif self.rules.bury_expired:
-            self._learn(seq, message)
+            self._learn(seq, self._name(message))
             self._give(seq, seq + 1, self._grant(0, 0, 0, 0, False))
             self._bury(seq, EXPIRED)
 
-    def _take_open(self, candidates: Iterable[int], log: Mapping[int, Logged]) -> list[int]:
-        """Those candidates that are open and alive. Expired ones end; what the log does not know is left for later."""
+    def _take_open(self, take: Callable[[int], list[int]], log: Mapping[int, Logged], limit: int) -> list[int]:
+        """Open messages that are alive. Expired ones end; where the log does not know one, the rest is left for later."""
         taken: list[int] = []
-        for seq in candidates:
-            grant = self.grant_of(seq)
-            if grant is None or grant.visible_at > self.at or seq in self.dying:
-                continue
-            message = log.get(seq)
-            if message is None:
-                self.order.open((seq,))
-            elif self._has_expired(seq, message):
-                continue
-            else:
-                taken.append(seq)
+        unknown: list[int] = []
+        while len(taken) < limit and not unknown and (seqs := take(limit - len(taken))):
+            for seq in seqs:
+                message = log.get(seq)
+                if message is None:
+                    unknown.append(seq)
+                elif not self._has_expired(seq, message):
+                    taken.append(seq)
+        self.order.open(unknown)
         return taken
 
     def _has_expired(self, seq: int, message: Logged) -> bool:
@@ -222,67 +228,77 @@ class Ledger:
 
     def _take_by_key(self, order: ByKey, log: Mapping[int, Logged], last: int, limit: int) -> list[int]:
         taken: list[int] = []
-        whole: set[str] = set()
-        """Keys of which everything outstanding is in this answer, so that more of them may follow."""
-        unknown: list[str] = []
-        while len(taken) < limit and (ready := order.next_ready()):
-            name, seqs = ready
-            for seq in seqs:
-                message = log.get(seq)
-                if message is None or len(taken) == limit:
-                    unknown.append(name)
-                    break
-                if not self._has_expired(seq, message):
-                    order.busy((seq,))
-                    taken.append(seq)
-            else:
-                whole.add(name)
-        for name in unknown:
+        counts: dict[str, int] = {}
+        """How many of each key are in this answer: of a key that has no others outstanding, more may follow."""
+        left: list[str] = []
+        while len(taken) < limit and (name := order.next_ready()) is not None:
+            seqs = self._first_of_key(order, name, log, limit - len(taken))
+            order.busy(seqs)
+            taken += seqs
+            counts[name] = len(seqs)
+            if not seqs:
+                left.append(name)
+        for name in left:
             order.leave(name)
-        while len(taken) < limit and (found := self._next_known(log, last)):
+        while len(taken) < limit and (found := self._next_known(log, last, len(taken))):
             seq, name = found
-            free = name in whole or not order.blocks(name)
-            self._skip(seq, busy=free)
+            free = order.outstanding(name) == counts.get(name, 0)
+            if not free and self.rules.order == "topic":
+                break
+            self._skip(seq, name, busy=free)
             if free:
-                whole.add(name)
+                counts[name] = counts.get(name, 0) + 1
                 taken.append(seq)
         return taken
 
+    def _first_of_key(self, order: ByKey, name: str, log: Mapping[int, Logged], limit: int) -> list[int]:
+        """The first messages of a ready key as far as the log knows them; those that have expired end."""
+        while True:
+            known = list(takewhile(log.__contains__, order.first(name, limit)))
+            if not [seq for seq in known if self._has_expired(seq, log[seq])]:
+                return known
+
     def _take_fairly(self, order: Fair, log: Mapping[int, Logged], last: int, limit: int) -> list[int]:
-        taken = self._take_open(order.take(limit, greedy_too=False), log)
-        while len(taken) < limit and (found := self._next_known(log, last)):
+        taken = self._take_open(partial(order.take, greedy_too=False), log, limit)
+        while len(taken) < limit and (found := self._next_known(log, last, len(taken))):
             seq, name = found
             greedy = order.greedy(name)
-            self._skip(seq, busy=not greedy)
+            self._skip(seq, name, busy=not greedy)
             if not greedy:
                 taken.append(seq)
-        return taken + self._take_open(order.take(limit - len(taken), greedy_too=True), log)
+        return taken + self._take_open(partial(order.take, greedy_too=True), log, limit - len(taken))
 
-    def _next_known(self, log: Mapping[int, Logged], last: int) -> tuple[int, str] | None:
+    def _next_known(self, log: Mapping[int, Logged], last: int, taken: int) -> tuple[int, str] | None:
         """The next live message at the frontier and its key, within the look-ahead and what the log knows."""
-        while self.frontier <= last and self.open < self.rules.look_ahead:
+        while self.frontier <= last and self.open - taken < self.rules.look_ahead:
             seq = self.frontier
             message = log.get(seq)
             if message is None:
                 return None
             if self._is_live(message):
-                return seq, self._learn(seq, message)
+                return seq, self._name(message)
             self._pass_lifeless(seq, message)
         return None
 
-    def _learn(self, seq: int, message: Logged) -> str:
-        name = "" if self.rules.order == "topic" else message.key or ""
+    def _name(self, message: Logged) -> str:
+        return "" if self.rules.order == "topic" else message.key or ""
+
+    def _learn(self, seq: int, name: str) -> None:
         if not isinstance(self.order, Plain):
             self.order.key_of[seq] = name
-        return name
 
-    def _skip(self, seq: int, *, busy: bool) -> None:
+    def _skip(self, seq: int, name: str, *, busy: bool) -> None:
         """The frontier passes a live message, which is taken (busy) or set back."""
         self.pass_over(seq + 1)
+        self._learn(seq, name)
         page, offset = self._page(seq), seq & MASK
         page.put(offset, offset + 1, self._grant(0, 0, 0, 0, False))
         self.outstanding += 1
-        self.order.add((seq,), busy)
+        self.order.add((seq,))
+        if busy:
+            self.order.busy((seq,))
+        else:
+            self.order.open((seq,))
 
     def _hand_out(self, seqs: Sequence[int], visible_at: int, claim: int) -> list[Run]:
         """Outstanding messages that were taken from the order get their next grant, or are done at once."""
@@ -358,7 +374,7 @@ class Ledger:
     def doomed(self, limit: int) -> list[Dying]:
         """Messages to dead-letter, in sequence."""
         found: list[Dying] = []
-        for seq in sorted(self.dying)[:limit]:
+        for seq in nsmallest(limit, self.dying):
             grant = self.grant_of(seq)
             assert grant is not None
             found.append(Dying(seq, self.dying[seq], grant.receives))
@@ -395,8 +411,7 @@ class Ledger:
     def replace(self, number: int, content: tuple[bytearray, list[Grant]] | None) -> None:
         """Put other content in the place of a page's, and index it: another broker's, or that from before a decision."""
         page = self.pages.get(number)
-        if page is not None:
-            self._forget(page)
+        expired = self._forget(page) if page is not None else []
         if content is None:
             if page is not None:
                 page.slots, page.grants = bytearray(len(page.slots)), []
@@ -405,29 +420,36 @@ class Ledger:
             page = self.pages[number] = Page(number)
         page.slots, page.grants = content
         for grant, count in page.runs():
-            if number not in grant.pages:
-                grant.pages.append(number)
             self.outstanding += count
+            seqs = page.sequences(grant)
+            self.order.add(seqs)
             if grant.visible_at > self.at:
-                self._count_busy(grant, count)
+                if number not in grant.pages:
+                    grant.pages.append(number)
+                self._hold_back(seqs, grant)
                 self._set_timer(grant)
-                if not isinstance(self.order, Plain):
-                    self.order.add(page.sequences(grant), busy=True)
             else:
-                seqs = page.sequences(grant)
-                self.order.add(seqs, busy=True)
                 self._surface(seqs, grant)
+        self._bury_again(expired)
 
-    def _forget(self, page: Page) -> None:
+    def _forget(self, page: Page) -> list[int]:
+        """Take a page out of all indexes; returns those of its messages that were found to have expired."""
         base = page.number << SHIFT
-        for seq in [seq for seq in self.dying if seq >> SHIFT == page.number]:
-            del self.dying[seq]
+        seqs = [base + offset for offset, slot in enumerate(page.slots) if slot]
+        expired = [seq for seq in seqs if self.dying.pop(seq, None) == EXPIRED] if self.dying else []
         for grant, count in page.runs():
             self.outstanding -= count
             if grant.visible_at > self.at:
                 self._count_busy(grant, -count)
-        if not isinstance(self.order, Plain):
-            self.order.done([base + offset for offset, slot in enumerate(page.slots) if slot])
+        self.order.done(seqs)
+        return expired
+
+    def _bury_again(self, expired: list[int]) -> None:
+        """What has expired stays so, whatever page says it; else nobody would look at it before the next claim."""
+        for seq in expired:
+            grant = self.grant_of(seq)
+            if grant is not None and grant.visible_at <= self.at and seq not in self.dying:
+                self._bury(seq, EXPIRED)
 
     def _page(self, seq: int) -> Page:
         """The page of a sequence, which the decision under way is about to change."""
@@ -459,6 +481,15 @@ class Ledger:
             self._timer_count += 1
             heappush(self._timers, (grant.visible_at, self._timer_count, grant))
 
+    def _renew_timers(self) -> None:
+        """Forget the timers of grants without messages: extending or settling for hours would pile them up."""
+        live = {id(grant): grant for page in self.pages.values() for grant, _ in page.runs()}
+        for entry in self._timers:
+            entry[2].timed = entry[2].visible_at > self.at and id(entry[2]) in live
+        self._timers = [entry for entry in self._timers if entry[2].timed]
+        heapify(self._timers)
+        self._timers_most = 2 * len(self._timers) + _TIMERS_LEAST
+
     def _count_busy(self, grant: Grant, count: int) -> None:
         if grant.held:
             self.held += count
@@ -473,24 +504,28 @@ class Ledger:
             self._page(seq).put(seq & MASK, (page_stop - 1 & MASK) + 1, grant)
             seq = page_stop
         self.outstanding += stop - start
+        self.order.add(range(start, stop))
         if grant.visible_at > self.at:
-            self._count_busy(grant, stop - start)
-            self.order.add(range(start, stop), busy=True)
+            self._hold_back(range(start, stop), grant)
         else:
-            self.order.add(range(start, stop), busy=True)
             self._surface(range(start, stop), grant)
+
+    def _hold_back(self, seqs: Sequence[int], grant: Grant) -> None:
+        """Messages are busy, or not due yet."""
+        self._count_busy(grant, len(seqs))
+        if grant.receives:
+            self.order.busy(seqs)
 
     def _regrant(self, seq: int, old: Grant, new: Grant) -> None:
         """An outstanding message gets another grant."""
         if self.dying.pop(seq, None) is not None:
-            self.order.add((seq,), busy=True)
+            self.order.add((seq,))
         if old.visible_at > self.at:
             self._count_busy(old, -1)
         page, offset = self._page(seq), seq & MASK
         page.put(offset, offset + 1, new)
         if new.visible_at > self.at:
-            self._count_busy(new, 1)
-            self.order.busy((seq,))
+            self._hold_back((seq,), new)
         else:
             self._surface((seq,), new)
 

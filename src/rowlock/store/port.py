@@ -165,6 +165,7 @@ class View(Struct):
 
     clock: int
     partitions: dict[int, PartitionRow]
+    """Those that were locked, and those that the cursors are of."""
     cursors: dict[Cursor, CursorRow]
     pages: dict[Cursor, list[PageRow]]
     """All pages of each ledger whose head is not the known one (data None where the page's stamp is known)."""
@@ -248,7 +249,7 @@ class Changes(Struct):
     pages: list[PageWrite] = field(default_factory=list)
     dropped_pages: list[PageDrop] = field(default_factory=list)
     deduplicated: list[Deduplicated] = field(default_factory=list)
-    """Insert; `attempt` disagrees when one of the new (part, bucket, scope, id) exists."""
+    """Insert or replace; `attempt` disagrees when one of the new (part, bucket, scope, id) exists."""
     unseen: list[tuple[int, int, str, str]] = field(default_factory=list)
     """(part, bucket, scope, id) that must not exist: `attempt` disagrees when one does. `write` does not look."""
     scheduled: list[Scheduled] = field(default_factory=list)

@@ -39,6 +39,7 @@ class MariadbLane(Reading):
 
     async def lock(self, scope: Scope) -> View:
         parts = list(in_steps(sorted({*scope.parts, *scope.whole})))
+        read_parts = list(in_steps(sorted({*scope.parts, *scope.whole, *(part for part, _ in scope.cursors)})))
         cursors = list(cursor_conditions(scope.cursors, scope.whole))
         locks = [
             *(self._sql["lock_partitions"] % {"parts": listed(some)} for some in parts),
@@ -46,13 +47,13 @@ class MariadbLane(Reading):
         ]
         reads = [
             self._sql["clock"],
-            *(self._sql["partitions"] % {"parts": listed(some)} for some in parts),
+            *(self._sql["partitions"] % {"parts": listed(some)} for some in read_parts),
             *(self._sql["cursors"] % {"cursors": some} for some in cursors),
         ]
         answers = await self._connection.begin(*locks, *reads)
         clock, *views = answers[len(locks) :]
-        partitions = [partition_row(row) for answer in views[: len(parts)] for row in answer.rows]
-        found = [cursor_row(row) for answer in views[len(parts) :] for row in answer.rows]
+        partitions = [partition_row(row) for answer in views[: len(read_parts)] for row in answer.rows]
+        found = [cursor_row(row) for answer in views[len(read_parts) :] for row in answer.rows]
         return View(
             clock=clock.rows[0][0] + self.clock_shift,
             partitions={row.part: row for row in partitions},

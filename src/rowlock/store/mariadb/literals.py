@@ -53,6 +53,14 @@ def rows(tuples: Iterable[Iterable[Value]]) -> str:
     return ",".join(map(row, tuples))
 
 
+def any_of(columns: Sequence[str], keys: Iterable[Iterable[Value]]) -> str:
+    """A condition that finds rows by these keys. It is what `(..) IN (..)` means, for DELETE: see writes.sql."""
+    return " OR ".join(
+        f"({' AND '.join(f'{column} = {literal(value)}' for column, value in zip(columns, key, strict=True))})"
+        for key in keys
+    )
+
+
 def in_steps(keys: Sequence[T], size: int = KEYS_PER_STATEMENT) -> Iterator[Sequence[T]]:
     """Slices of a list that each fit in one statement."""
     return (keys[start : start + size] for start in range(0, len(keys), size))

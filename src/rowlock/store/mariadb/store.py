@@ -26,7 +26,7 @@ class MariadbStore:
 
     dialect = "mariadb"
     hints = False
-    hint_poll_ms = 200
+    hint_poll_ms = 280
 
     def __init__(self, url: str) -> None:
         self._address = parse(url)

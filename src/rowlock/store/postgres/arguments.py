@@ -46,7 +46,7 @@ def of_scope(scope: Scope) -> Values:
     for ledger in sorted(ledgers):
         head, stamps = scope.known.get(ledger, (None, ()))
         rows.append((*ledger, head, "{" + ",".join(map(str, stamps)) + "}"))
-    return (sorted(scope.parts) or None, sorted(whole) or None, *columns(rows, 4))
+    return (sorted(set(scope.parts)) or None, sorted(whole) or None, *columns(rows, 4))
 
 
 def of_one(changes: Changes, clock_shift: int) -> Values | None:

@@ -93,10 +93,13 @@ async def call(
 
 async def check_server(connection: Connection, durability: Durability) -> None:
     """Refuse a server that is too old or would lose what was acknowledged."""
-    version, fsync, full_page_writes, standbys = await call(connection, connection.fetchrow(
-        "select current_setting('server_version_num')::int, current_setting('fsync'), "
-        "current_setting('full_page_writes'), current_setting('synchronous_standby_names')"
-    ))
+    version, fsync, full_page_writes, standbys = await call(
+        connection,
+        connection.fetchrow(
+            "select current_setting('server_version_num')::int, current_setting('fsync'), "
+            "current_setting('full_page_writes'), current_setting('synchronous_standby_names')"
+        ),
+    )
     if version < NEEDED_VERSION:
         raise ServerTooOld(
             f"PostgreSQL {version // 10000} is too old: Rowlock needs {NEEDED_VERSION // 10000} or newer"
@@ -116,9 +119,12 @@ async def check_server(connection: Connection, durability: Durability) -> None:
 async def _check_standby(connection: Connection, standbys: str) -> None:
     if not standbys:
         raise NotReplicated("replicated durability needs a synchronous standby: synchronous_standby_names is empty")
-    streaming = await call(connection, connection.fetchval(
-        "select count(*) from pg_stat_replication where state = 'streaming' and sync_state in ('sync', 'quorum')"
-    ))
+    streaming = await call(
+        connection,
+        connection.fetchval(
+            "select count(*) from pg_stat_replication where state = 'streaming' and sync_state in ('sync', 'quorum')"
+        ),
+    )
     if not streaming:
         raise NotReplicated(f"no synchronous standby is streaming (synchronous_standby_names = {standbys!r})")
 

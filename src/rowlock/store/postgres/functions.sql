@@ -2,7 +2,8 @@
 -- In READ COMMITTED every statement inside them sees what the locks of the statements before it saw.
 -- A list that is not needed comes as NULL: it costs nothing, where an empty array costs a microsecond.
 -- Plans must not depend on how big the tables were when they were made: a table whose rows are looked up for a list is
--- joined by a correlated subquery, or by `between x and x` instead of `= x`, so that it can only be the inner side.
+-- joined by a correlated subquery that cannot be pulled up (a limit, an offset, for update), or, where rows are changed,
+-- by `between x and x` instead of `= x`: so it can only be the inner side.
 
 -- name: put_parameters
 -- What one transaction writes, by column; `attempt` takes the same after what it compares.
@@ -105,7 +106,9 @@ begin
     if dedup_parts is not null then
         insert into {lane}.dedup (part, bucket, scope, id, message, seq, at)
         select unnest(dedup_parts), unnest(dedup_buckets), unnest(dedup_scopes), unnest(dedup_ids),
-               unnest(dedup_messages), unnest(dedup_seqs), unnest(dedup_at);
+               unnest(dedup_messages), unnest(dedup_seqs), unnest(dedup_at)
+        on conflict (part, bucket, scope, id) do update
+        set message = excluded.message, seq = excluded.seq, at = excluded.at;
     end if;
 
     if scheduled_parts is not null then
@@ -341,7 +344,8 @@ begin
                        unnest(known_heads) as head, unnest(known_stamps) as stamps
                 union all
                 select c.part, c.sub, null, null
-                from (select unnest(lock_whole) as part) v join {lane}.cursors c on c.part between v.part and v.part
+                from (select unnest(lock_whole) as part) v
+                cross join lateral (select o.part, o.sub from {lane}.cursors o where o.part = v.part offset 0) c
                 where (c.part, c.sub) not in (select unnest(ledger_parts), unnest(ledger_subs))
                 order by part, sub
             ) w
@@ -350,13 +354,13 @@ begin
     end if;
 
     return query select 'c'::"char", array[{clock}], null::bytea;
-    if lock_parts is not null then
+    if lock_parts is not null or cursor_parts is not null then
         return query
         select 'p'::"char",
                array[p.part, p.version, p.first, p.swept, coalesce(m.seq, 0), coalesce(m.published_at, 0),
                      coalesce(d.waiting, 0), d.next_due],
                null::bytea
-        from (select unnest(lock_parts) as part) w
+        from (select unnest(lock_parts) as part union select unnest(cursor_parts)) w
         cross join lateral (select p.* from {lane}.partitions p where p.part = w.part limit 1) p
         left join lateral (select d.* from {lane}.delays d where d.part = w.part limit 1) d on true
         left join lateral (
@@ -374,7 +378,7 @@ begin
             select p.page, p.era, p.stamp, p.frontier, p.outstanding, p.at from {lane}.pages p
             where p.part = w.part and p.sub = w.sub order by p.page desc, p.era desc limit 1
         ) h on true;
-        -- "offset 0" keeps the known stamps from being parsed again for every page.
+        -- The first "offset 0" keeps the known stamps from being parsed again for every page.
         return query
         select 'g'::"char",
                array[p.part, p.sub, p.page, p.era, p.stamp, p.frontier, p.outstanding, p.at],
@@ -388,7 +392,7 @@ begin
                  order by h.page desc, h.era desc limit 1), 0)
             offset 0
         ) w
-        join {lane}.pages p on (p.part, p.sub) between (w.part, w.sub) and (w.part, w.sub)
+        cross join lateral (select g.* from {lane}.pages g where g.part = w.part and g.sub = w.sub offset 0) p
         order by w.part, w.sub, p.page, p.era;
     end if;
 end

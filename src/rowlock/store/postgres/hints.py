@@ -45,12 +45,12 @@ class Hinter:
         self._turn = asyncio.Lock()
 
     async def hint(self, parts: Sequence[int]) -> None:
-        with suppress(StoreFault):
-            async with self._turn:
+        with suppress(StoreFault, TimeoutError):
+            async with asyncio.timeout(HINT_SECONDS), self._turn:
                 if self._connection is None or self._connection.is_closed():
                     self._connection = await connect(self._url, SETTINGS)
                 notify = self._connection.execute("select pg_notify($1, $2)", CHANNEL, payload_of(parts))
-                await call(self._connection, notify, seconds=HINT_SECONDS)
+                await call(self._connection, notify)
 
     def close(self) -> None:
         if self._connection is not None:

@@ -59,9 +59,7 @@ def steps(version: int, lanes: int, wanted_lanes: int) -> list[str]:
 def views(lanes: int) -> str:
     """The views for people, over all lanes, in place of what was there."""
     by_lane = [statements.load(PACKAGE, "views.sql", **names_of(lane)) for lane in range(lanes)]
-    unions = {
-        name: "\nunion all\n".join(one[f"lane_{name}"] for one in by_lane) for name in ("ledgers", "messages")
-    }
+    unions = {name: "\nunion all\n".join(one[f"lane_{name}"] for one in by_lane) for name in ("ledgers", "messages")}
     made = statements.load(PACKAGE, "views.sql", **unions)["views"]
     return f"drop view if exists rowlock_queues, rowlock_subscriptions, rowlock_messages;\n{made}"
 

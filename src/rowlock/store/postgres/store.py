@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import asyncpg
 
 from rowlock.errors import InvalidArgument
-from rowlock.store.faults import Lost, Misuse
+from rowlock.store.faults import Misuse, StoreFault
 from rowlock.store.port import Durability
 from rowlock.store.postgres import hints
 from rowlock.store.postgres.connect import KEYED_PLANS, SYNCHRONOUS_COMMIT, bounded_holds, check_server, connect
@@ -20,7 +19,7 @@ from rowlock.store.postgres.schema import migrate
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-REFUSALS = (asyncpg.InvalidAuthorizationSpecificationError, asyncpg.InvalidCatalogNameError)
+REFUSALS = (asyncpg.InvalidAuthorizationSpecificationError, asyncpg.InvalidCatalogNameError, ValueError)
 """Of the address as it was given: waiting does not help."""
 
 
@@ -41,7 +40,7 @@ class PostgresStore:
     async def open(self, lanes: int | None = None) -> None:
         try:
             connection = await connect(self._url, {"synchronous_commit": "local"})
-        except Lost as fault:
+        except StoreFault as fault:
             if isinstance(fault.__cause__, REFUSALS):
                 raise InvalidArgument(f"PostgreSQL refused the address: {fault.__cause__}") from fault
             raise
@@ -73,8 +72,13 @@ class PostgresStore:
     async def listen(self, heard: Callable[[Sequence[int] | None], None]) -> None:
         listener = asyncio.ensure_future(hints.listen(self._url, heard))
         self._listeners.add(listener)
-        with suppress(asyncio.CancelledError):
-            await listener
+        try:
+            await asyncio.wait({listener})
+        finally:
+            self._listeners.discard(listener)
+            listener.cancel()
+        if not listener.cancelled():
+            listener.result()
 
     async def close(self) -> None:
         for listener in self._listeners:

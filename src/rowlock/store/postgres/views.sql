@@ -16,20 +16,19 @@ left join lateral (
 select part, seq, id, body, published_at from {lane}.messages
 
 -- name: views
+-- A queue is a topic and a subscription of the same name; what the subscription takes from other topics counts, too.
 create view rowlock_subscriptions as
 select s.name, t.name as topic, l.part as partition, l.frontier, l.last, l.outstanding,
-       greatest(l.last - l.frontier + 1, 0) + l.outstanding as lag
+       l.last + 1 - l.frontier + l.outstanding as lag
 from ({ledgers}) l
 join rowlock.catalog s on s.id = l.sub
 left join rowlock.catalog p on p.id = l.part
 left join rowlock.catalog t on t.id = p.parent;
 create view rowlock_queues as
-select s.name, count(*) as partitions, sum(v.last - v.frontier + 1) as waiting, sum(v.outstanding) as outstanding,
-       sum(v.lag) as depth, to_timestamp(s.created_at / 1000.0) as created_at, s.owner
+select v.name, count(*) as partitions, sum(v.lag)::bigint as depth, sum(v.outstanding)::bigint as outstanding
 from rowlock_subscriptions v
-join rowlock.catalog s on s.name = v.name and s.kind = 'subscription'
-where v.topic = v.name
-group by s.name, s.created_at, s.owner;
+where v.name in (select name from rowlock.catalog where kind = 'topic')
+group by v.name;
 create view rowlock_messages as
 select t.name as topic, m.part as partition, m.seq, encode(m.id, 'hex') as id, m.body,
        to_timestamp(m.published_at / 1000.0) as published_at

@@ -13,7 +13,7 @@ from rowlock.store.sqlite.writing import Writing
 from rowlock.store.statements import load
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from rowlock.store.port import Attempt, Changes, Cursor, Scope, Turn, Wanted
     from rowlock.store.sqlite.connection import Connection, Row
@@ -86,9 +86,9 @@ class SqliteLane:
             head, known = scope.known.get(cursor, (None, frozenset()))
             if (row.head.stamp if row.head else 0) != head:
                 pages[cursor] = [_without_known(page, known) for page in self._pages(cursor)]
-        return View(clock=self._now(), partitions=self._partitions(scope.parts), cursors=cursors, pages=pages)
+        return View(clock=self._now(), partitions=self._partitions({*scope.parts, *(part for part, _ in cursors)}), cursors=cursors, pages=pages)
 
-    def _partitions(self, parts: Sequence[int]) -> dict[int, PartitionRow]:
+    def _partitions(self, parts: Collection[int]) -> dict[int, PartitionRow]:
         rows = self._rows("partitions", json(parts)) if parts else []
         return {row[0]: PartitionRow(*row) for row in rows}
 

@@ -113,7 +113,7 @@ where part = ? and sub = ? and page = ? and era = ? and stamp = ?
 delete from {lane}_pages where part = ? and sub = ? and page = ? and era = ? and stamp = ?
 
 -- name: insert_duplicate
-insert into {lane}_dedup (part, bucket, scope, id, message, seq, at) values (?, ?, ?, ?, ?, ?, ?)
+insert or replace into {lane}_dedup (part, bucket, scope, id, message, seq, at) values (?, ?, ?, ?, ?, ?, ?)
 
 -- name: insert_scheduled
 insert into {lane}_scheduled (part, due, id, accepted_at, expires_at, key, attributes, size, body)

@@ -32,7 +32,7 @@ class SqliteStore:
 
     dialect = "sqlite"
     hints = False
-    hint_poll_ms = 200
+    hint_poll_ms = 280
 
     def __init__(self, url: str) -> None:
         self._path = path_of(url)

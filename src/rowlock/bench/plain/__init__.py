@@ -1,0 +1,1 @@
+"""The other side: what one would write by hand on each database."""
