@@ -18,11 +18,12 @@ LIFE = ("open", "close")
 """Written by hand below: they begin and end the loop."""
 
 HEAD = '''\
-"""The library without async. Written by tools/generate_blocking.py from embedded.py: change that, then `make generate`."""
+"""The library without async, written by tools/generate_blocking.py from embedded.py: `make generate` writes it anew."""
 
 from __future__ import annotations
 
 {imports}
+from typing import Self
 from rowlock import embedded
 from rowlock.blocking.loop import LoopThread
 
@@ -47,7 +48,7 @@ class Broker:
 
 {init}
 
-    def open(self) -> Broker:
+    def open(self) -> Self:
         try:
             self._loop.run(self._broker.open())
         except BaseException:
@@ -63,7 +64,7 @@ class Broker:
         finally:
             self._loop.stop()
 
-    def __enter__(self) -> Broker:
+    def __enter__(self) -> Self:
         return self.open()
 
     def __exit__(
@@ -76,8 +77,17 @@ class Broker:
     def _ours(self, messages: list[embedded.ClaimedMessage]) -> list[ClaimedMessage]:
         return [ClaimedMessage(self._loop, one) for one in messages]
 
+    def _give_back(self, messages: list[embedded.ClaimedMessage]) -> None:
+        """Their caller was interrupted and never saw them."""
+        self._broker._engine.give_back([one._claimed for one in messages])
+
 
 {open}
+
+
+def _batch(messages: Iterable[Message | bytes] | Message | bytes) -> list[Message | bytes]:
+    """A generator runs in its caller's thread, and not on the loop."""
+    return [messages] if isinstance(messages, (Message, bytes)) else list(messages)
 
 
 def _theirs(messages: Iterable[ClaimedMessage | str]) -> list[embedded.ClaimedMessage | str]:
@@ -126,7 +136,7 @@ def _twin(method: Method, inner: str) -> str:
     call = f"self.{inner}.{method.name}({_passed(method)})"
     returns = ast.unparse(method.returns) if method.returns else ""
     if returns == "list[ClaimedMessage]":
-        result = f"return self._ours(self._loop.run({call}, self._broker.give_back))"
+        result = f"return self._ours(self._loop.run({call}, self._give_back))"
     else:
         result = f"{'' if returns == 'None' else 'return '}self._loop.run({call})"
     return _indented(f"{_signature(method)}\n{_says(method)}    {result}")
@@ -153,7 +163,9 @@ def _passed(method: Method) -> str:
 
 def _value(argument: ast.arg) -> str:
     annotation = ast.unparse(argument.annotation) if argument.annotation else ""
-    return f"_theirs({argument.arg})" if "ClaimedMessage" in annotation else argument.arg
+    if "ClaimedMessage" in annotation:
+        return f"_theirs({argument.arg})"
+    return f"_batch({argument.arg})" if annotation.startswith("Iterable") else argument.arg
 
 
 def _indented(text: str) -> str:

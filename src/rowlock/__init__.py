@@ -1,5 +1,6 @@
 """Rowlock: a message broker on the SQL database that you already trust."""
 
+from rowlock import blocking
 from rowlock.embedded import Broker, ClaimedMessage, open
 from rowlock.model import Depth, Description, Message, Origin, Published, Redrive
 from rowlock.version import VERSION as __version__
@@ -14,5 +15,6 @@ __all__ = [
     "Published",
     "Redrive",
     "__version__",
+    "blocking",
     "open",
 ]

@@ -19,6 +19,7 @@ from rowlock import limits
 from rowlock.broker.broker import Broker as Engine
 from rowlock.broker.describe import Describe
 from rowlock.broker.redriving import Redriving
+from rowlock.delivery.delivery import Delivery
 from rowlock.errors import InvalidArgument, PublishRefused, StaleReceipt
 from rowlock.ids import Receipt
 from rowlock.ledger.rules import Verdict
@@ -114,16 +115,19 @@ class Broker:
         self._engine = Engine(
             connect(url), owner=_owner(owner), create_on_use=create_on_use, patience=patience
         )
+        self._delivery = Delivery(self._engine)
         self._describe = Describe(self._engine)
         self._redriving = Redriving(self._engine)
 
     async def open(self) -> Broker:
         await self._engine.open(self._lanes)
+        self._delivery.start()
         self._redriving.start()
         return self
 
     async def close(self) -> None:
         await self._redriving.close()
+        await self._delivery.close()
         await self._engine.close()
 
     async def __aenter__(self) -> Broker:
@@ -133,6 +137,11 @@ class Broker:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
+
+    @property
+    def lanes(self) -> int:
+        """How many lanes the database has."""
+        return self._engine.store.lanes
 
     # Queues, topics, subscriptions
 
@@ -177,13 +186,13 @@ class Broker:
         await self._engine.administer.delete_subscription(name)
 
     async def queues(self, prefix: str = "") -> list[Description]:
-        return await self._describe.list("queue", prefix)
+        return await self._describe.every("queue", prefix)
 
     async def topics(self, prefix: str = "") -> list[Description]:
-        return await self._describe.list("topic", prefix)
+        return await self._describe.every("topic", prefix)
 
     async def subscriptions(self, prefix: str = "") -> list[Description]:
-        return await self._describe.list("subscription", prefix)
+        return await self._describe.every("subscription", prefix)
 
     async def show_queue(self, name: str) -> Description:
         """Settings, creation time, owner, and how much there is."""
@@ -215,11 +224,11 @@ class Broker:
     async def claim(
         self, name: str, max_messages: int = 1, *, visibility_timeout: float | None = None, wait: float = 0
     ) -> list[ClaimedMessage]:
-        """Take up to so many messages from a queue or subscription; each is yours until its visibility timeout runs out.
+        """Take up to so many messages from a queue or subscription; each is yours until its visibility timeout ends.
 
         Where there is none, wait for up to `wait` seconds (20 at the most) for the first.
         """
-        claimed = await self._engine.claim(name, max_messages, visibility_timeout=visibility_timeout, wait=wait)
+        claimed = await self._delivery.claim(name, max_messages, visibility_timeout=visibility_timeout, wait=wait)
         return [ClaimedMessage(self, one) for one in claimed]
 
     async def settle(self, messages: Iterable[ClaimedMessage | str]) -> None:
@@ -269,7 +278,7 @@ class Broker:
 
     async def redrives(self, source: str | None = None) -> list[Redrive]:
         """Redrives, the newest first."""
-        return await self._redriving.list(source)
+        return await self._redriving.tasks(source)
 
     async def cancel_redrive(self, id: int) -> Redrive:
         return await self._redriving.cancel(id)
@@ -285,8 +294,8 @@ def open(
 ) -> Broker:
     """A broker on the database at that URL: `sqlite:///file.db`, `postgresql://...` or `mysql://...`.
 
-    `create_on_use` creates queues when they are first used. `patience` is how many seconds calls wait for a database that
-    went away, before they raise Unavailable.
+    `create_on_use` creates queues when they are first used. `patience` is how many seconds calls wait for a database
+    that went away, before they raise Unavailable.
     """
     return Broker(url, lanes=lanes, create_on_use=create_on_use, owner=owner, patience=patience)
 
@@ -311,7 +320,7 @@ def _check(verdicts: Sequence[Verdict], batch: Sequence[ClaimedMessage | str], *
         )
 
 
-def _owner(owner: str | None) -> str:
+def _owner(owner: object) -> str:
     if owner is not None:
         if not isinstance(owner, str) or not 0 < len(owner) <= limits.OWNER_CHARS or "\0" in owner:
             raise InvalidArgument(f"owner is {owner!r:.160}: it must be a text of 1 to {limits.OWNER_CHARS} characters.")

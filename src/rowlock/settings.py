@@ -154,3 +154,9 @@ def differences(old: Struct, new: Struct) -> list[str]:
     """Which settings differ, as sentences' parts."""
     before, after = msgspec.structs.asdict(old), msgspec.structs.asdict(new)
     return [f"{name} is {before[name]!r}, not {after[name]!r}" for name in before if before[name] != after[name]]
+
+
+def check_seconds(what: str, value: object, most: float) -> None:
+    """An argument in seconds, from 0 on."""
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 <= value <= most:
+        raise InvalidArgument(f"{what} is {value!r:.80}: it must be from 0 to {most} seconds.")

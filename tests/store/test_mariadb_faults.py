@@ -18,7 +18,7 @@ from rowlock.store.mariadb.address import Address, parse
 from rowlock.store.mariadb.connection import Connection, connect, packets
 from rowlock.store.mariadb.errors import FAULTS, fault, fault_class
 from rowlock.store.mariadb.literals import batches, inserts
-from rowlock.store.mariadb.reading import cursor_conditions
+from rowlock.store.mariadb.reading import cursor_statements
 from rowlock.store.mariadb.server import server_of
 from rowlock.store.port import Changes, Durability, PageDrop, Scope
 
@@ -390,12 +390,9 @@ class TestLane(OnMariadb):
         await session.finish(view)
 
     def test_locks_are_taken_in_order(self) -> None:
-        cursors = [(part, sub) for part in (3, 1, 2) for sub in range(300, 0, -1)]
-        first, second = cursor_conditions([*cursors, (4, 7)], [4, 2])
-        assert first.startswith("(part, sub) IN ((1,1),(1,2),")
-        assert first.endswith("(3,199)) OR part IN (2)")
-        assert second.startswith("(part, sub) IN ((3,200),")
-        assert second.endswith("(3,300)) OR part IN (4)")
+        cursors = [(4, 7), (3, 2), (1, 9), (3, 1), (2, 5)]
+        statements = list(cursor_statements("named %(pairs)s", "of %(numbers)s", cursors, [4, 2, 5]))
+        assert statements == ["named '[[1,9]]'", "of '[2]'", "named '[[3,1],[3,2]]'", "of '[4,5]'"]
 
 
 VARIABLES = {

@@ -123,6 +123,11 @@ class Broker:
     ) -> None:
         self.close()
 
+    @property
+    def lanes(self) -> int:
+        """How many lanes the database has."""
+        return self._broker.lanes
+
     def create_queue(self, name: str, **settings: Any) -> None:
         """Create a queue: a topic and a subscription of one name. It may exist with the same settings."""
         self._loop.run(self._broker.create_queue(name, **settings))
@@ -190,7 +195,7 @@ class Broker:
 
         Where some are refused, the others are stored all the same, and PublishRefused says which are which.
         """
-        return self._loop.run(self._broker.publish(name, messages))
+        return self._loop.run(self._broker.publish(name, _batch(messages)))
 
     def claim(
         self, name: str, max_messages: int = 1, *, visibility_timeout: float | None = None, wait: float = 0
@@ -202,7 +207,7 @@ class Broker:
         return self._ours(
             self._loop.run(
                 self._broker.claim(name, max_messages, visibility_timeout=visibility_timeout, wait=wait),
-                self._broker.give_back,
+                self._give_back,
             )
         )
 
@@ -245,6 +250,10 @@ class Broker:
     def _ours(self, messages: list[embedded.ClaimedMessage]) -> list[ClaimedMessage]:
         return [ClaimedMessage(self._loop, one) for one in messages]
 
+    def _give_back(self, messages: list[embedded.ClaimedMessage]) -> None:
+        """Their caller was interrupted and never saw them."""
+        self._broker._engine.give_back([one._claimed for one in messages])
+
 
 def open(
     url: str,
@@ -260,6 +269,11 @@ def open(
     went away, before they raise Unavailable.
     """
     return Broker(url, lanes=lanes, create_on_use=create_on_use, owner=owner, patience=patience)
+
+
+def _batch(messages: Iterable[Message | bytes] | Message | bytes) -> list[Message | bytes]:
+    """A generator runs in its caller's thread, and not on the loop."""
+    return [messages] if isinstance(messages, (Message, bytes)) else list(messages)
 
 
 def _theirs(messages: Iterable[ClaimedMessage | str]) -> list[embedded.ClaimedMessage | str]:

@@ -29,18 +29,20 @@ class LoopThread:
     """It is started by the first call, and stopped at the end of the program where nobody does so before."""
 
     def __init__(self) -> None:
-        self._loop = new_event_loop()
         self._lock = threading.Lock()
         self._stopped = False
-        self._thread = threading.Thread(target=self._loop.run_forever, name="rowlock", daemon=True)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread = threading.Thread()
 
     @property
     def stopped(self) -> bool:
         return self._stopped
 
     def run(self, coroutine: Coroutine[Any, Any, T], abandoned: Callable[[T], object] | None = None) -> T:
-        """The coroutine's result. A caller that is interrupted (Ctrl-C) cancels it; `abandoned` then takes, on the loop, a
-        result that it had reached all the same."""
+        """The coroutine's result.
+
+        A caller that is interrupted (Ctrl-C) cancels it; `abandoned` takes the result that it had reached all the same.
+        """
         call = _Call(coroutine)
         try:
             self._begin(call)
@@ -52,17 +54,23 @@ class LoopThread:
 
     def _begin(self, call: _Call[Any]) -> None:
         with self._lock:
-            if self._thread.ident is None and not self._stopped:
-                self._thread.start()
-                # A daemon thread that still runs while the interpreter is taken apart may crash it.
-                atexit.register(self.stop)
+            if self._loop is None and not self._stopped:
+                self._start()
             # In a process that was forked from the one that opened the broker, the thread is not alive.
-            if self._stopped or not self._thread.is_alive():
+            if self._loop is None or self._stopped or not self._thread.is_alive():
                 call.refuse(Closed("The broker was closed, or this process was forked from the one that opened it."))
             else:
                 self._loop.call_soon_threadsafe(call.start)
 
+    def _start(self) -> None:
+        self._loop = new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="rowlock", daemon=True)
+        self._thread.start()
+        # A daemon thread that still runs while the interpreter is taken apart may crash it.
+        atexit.register(self.stop)
+
     def _interrupt(self, call: _Call[T], abandoned: Callable[[T], object] | None) -> None:
+        assert self._loop is not None
         self._loop.call_soon_threadsafe(call.cancel)
         wait([call.outcome])
         if abandoned is not None and call.outcome.exception() is None:
@@ -72,7 +80,7 @@ class LoopThread:
         """End the thread; calls that are still under way raise Closed. It may be called again."""
         with self._lock:
             stopped, self._stopped = self._stopped, True
-        if stopped:
+        if self._loop is None or stopped:
             return
         if self._thread.is_alive():
             asyncio.run_coroutine_threadsafe(_cancel_all(), self._loop).result()

@@ -61,8 +61,6 @@ class Background:
         """Of each partition with messages: its first sequence, and when that was published."""
         self._trimmed: dict[int, float] = {}
         """When each partition was last trimmed, by this process's clock."""
-        self._topics: dict[int, str] = {}
-        """The topic of each partition that was looked at."""
         self._swept: dict[int, int] = {}
         """Below which sequence the rows of a partition are deleted."""
         self.deduplicating: set[int] = set()
@@ -101,11 +99,11 @@ class Background:
         """Look at every ledger, in bounded steps, without a lock."""
         broker = self._broker
         for number in range(broker.store.lanes):
-            async with broker.watch.lane(number) as lane:
-                broker.watch.move_due(await lane.parts_due(broker.clock.now()))
+            async with broker.lanes.use(number) as lane:
+                broker.timers.move_due(await lane.parts_due(broker.clock.now()))
             after: Cursor | None = (0, 0)
             while after is not None:
-                async with broker.watch.lane(number) as lane:
+                async with broker.lanes.use(number) as lane:
                     cursors = await lane.all_cursors(after, limits.SWEEP_STEP_CURSORS)
                     positions = await lane.positions(cursors) if cursors else []
                 for part, found in groupby(sorted(positions, key=_cursor), key=_part):
@@ -139,7 +137,7 @@ class Background:
             broker.begin(self.expire(cursor))
 
     async def _has_expired(self, number: int, position: Position, now: int) -> bool:
-        async with self._broker.watch.lane(number) as lane:
+        async with self._broker.lanes.use(number) as lane:
             live, _ = await lane.first_live(position.part, position.frontier, 1, now)
         return live > position.frontier
 
@@ -148,7 +146,7 @@ class Background:
         subscription = await self._broker.catalog.subscription_by_id(cursor[1])
         if subscription.settings.dead_letter is None:
             return None
-        async with self._broker.watch.lane(number) as lane:
+        async with self._broker.lanes.use(number) as lane:
             rows = await lane.pages(cursor)
         if not rows:
             return None
@@ -187,7 +185,7 @@ class Background:
             if lowest - first >= TRIM_MESSAGES or (lowest > first and waited):
                 await self.trim(part)
                 return
-        topic = await self._topic_of(part)
+        topic = await self._broker.catalog.topic_of(part)
         if waited and await self._published_at(number, part, first) < self._broker.clock.now() - longest_ms(topic.settings):
             await self.trim(part)
 
@@ -195,7 +193,7 @@ class Background:
         """About the first sequence that a subscription is not done with: never too high."""
         if not position.outstanding:
             return position.frontier
-        async with self._broker.watch.lane(number) as lane:
+        async with self._broker.lanes.use(number) as lane:
             rows = await lane.pages((position.part, position.sub))
         held = [row.page for row in rows if row.data is not None and any(row.data[-limits.PAGE_MESSAGES :])]
         return min(held) << SHIFT if held else position.frontier
@@ -203,27 +201,20 @@ class Background:
     async def _published_at(self, number: int, part: int, first: int) -> int:
         known = self._oldest.get(part)
         if known is None or known[0] != first:
-            async with self._broker.watch.lane(number) as lane:
+            async with self._broker.lanes.use(number) as lane:
                 found = await lane.messages([], [(part, first)])
             known = self._oldest[part] = (first, found[0].published_at if found else 0)
         return known[1]
 
-    async def _topic_of(self, part: int) -> Topic:
-        for entry in await self._broker.store.control.get([part]) if part not in self._topics else ():
-            self._topics[part] = await self._broker.catalog.name_of(entry.parent or 0)
-        if part not in self._topics:
-            raise NotFound(f"There is no partition {part} any more.")
-        return await self._broker.catalog.topic(self._topics[part])
-
     async def trim(self, part: int) -> None:
         """Raise a partition's first sequence as far as retention allows, and delete the rows below it."""
         broker = self._broker
-        topic = await self._topic_of(part)
+        topic = await broker.catalog.topic_of(part)
         partition = next((one for one in topic.partitions if one.part == part), None)
         if partition is None:
             return
         self._trimmed[part] = time.monotonic()
-        async with broker.watch.lane(partition.lane) as lane:
+        async with broker.lanes.use(partition.lane) as lane:
             rows = await lane.partition_rows([part])
         swept = max([self._swept.get(part, 0), *(row.swept for row in rows)])
 
@@ -247,7 +238,7 @@ class Background:
         """Delete rows step by step. The newest row always stays: the next sequence is found from it."""
         while swept < stop:
             upto = min(swept + limits.DELETE_STEP_MESSAGES, stop)
-            async with self._broker.watch.lane(partition.lane) as lane:
+            async with self._broker.lanes.use(partition.lane) as lane:
                 await lane.delete_messages(partition.part, swept, upto)
             swept = self._swept[partition.part] = upto
             await asyncio.sleep(0)
@@ -263,14 +254,14 @@ class Background:
             self._fully_cleared = time.monotonic()
         await self._clear_topics(full=full)
         for number in range(self._broker.store.lanes):
-            async with self._broker.watch.lane(number) as lane:
+            async with self._broker.lanes.use(number) as lane:
                 await lane.delete_writers(self._broker.clock.now() - WRITER_MS)
 
     async def _clear_remains(self, entry: Entry) -> None:
         document = msgspec.json.decode(entry.document, type=RemainsDocument)
         gone = 1
         while gone:
-            async with self._broker.watch.lane(document.lane) as lane:
+            async with self._broker.lanes.use(document.lane) as lane:
                 gone = await lane.delete_remains(document.part, document.sub, limits.DELETE_STEP_MESSAGES)
         await self._broker.store.control.apply(removes=[entry])
 
@@ -291,7 +282,7 @@ class Background:
         bucket = (self._broker.clock.now() - window_ms) // (limits.DEDUPLICATION_BUCKET_SECONDS * 1000)
         gone = 1
         while gone:
-            async with self._broker.watch.lane(partition.lane) as lane:
+            async with self._broker.lanes.use(partition.lane) as lane:
                 gone = await lane.delete_deduplicated(partition.part, bucket, limits.DEDUPLICATION_STEP_ROWS)
 
     async def _trim_unread(self, topic: Topic) -> None:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import random
-import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from rowlock import ids, limits
 from rowlock.broker.administer import Administer
@@ -15,22 +14,47 @@ from rowlock.broker.background import Background
 from rowlock.broker.catalog import Catalog, Source, Subscription, Topic
 from rowlock.broker.claim import Claim
 from rowlock.broker.cycle import Cycle
+from rowlock.broker.draft import Draft
+from rowlock.broker.lanes import Lanes
 from rowlock.broker.publish import Publish, place, prepare
 from rowlock.broker.seek import EARLIEST, LATEST, Purge, Seek
 from rowlock.broker.settle import Extend, GiveBack, Release, Settle
-from rowlock.broker.watch import Watch
+from rowlock.broker.timers import Timers
 from rowlock.broker.work import Channel, Outdated, Work
 from rowlock.clock import DatabaseClock
-from rowlock.delivery.waiters import Waiter, Waiters
 from rowlock.errors import Closed, InvalidArgument, NotFound, RowlockError, Unavailable
 from rowlock.ids import Receipt
 from rowlock.ledger.rules import Verdict
 from rowlock.model import Claimed, Message, Published
-from rowlock.store.port import Durability, Store
+from rowlock.settings import check_seconds
+from rowlock.store.port import Cursor, Durability, Store
 
 _T = TypeVar("_T")
 OUTDATED_TRIES = 20
 SOURCES_PER_CLAIM = 32
+
+
+class Listener(Protocol):
+    """Who wants to know that messages may be handed out."""
+
+    def joining(self, cycle: Cycle, appended: dict[int, int]) -> list[Work]: ...
+
+    def carried(self, cycle: Cycle, draft: Draft) -> None: ...
+
+    def opened(self, cursor: Cursor, count: int) -> None: ...
+
+
+class Nobody:
+    """No listener."""
+
+    def joining(self, cycle: Cycle, appended: dict[int, int]) -> list[Work]:
+        return []
+
+    def carried(self, cycle: Cycle, draft: Draft) -> None:
+        pass
+
+    def opened(self, cursor: Cursor, count: int) -> None:
+        pass
 
 
 class Broker:
@@ -48,8 +72,9 @@ class Broker:
         self.store = store
         self.clock = DatabaseClock()
         self.cycles: dict[Channel, Cycle] = {}
-        self.waiters = Waiters(self.submit)
-        self.watch = Watch(self)
+        self.lanes = Lanes(store)
+        self.timers = Timers(self)
+        self.listener: Listener = Nobody()
         self.secret = b""
         self._owner = owner
         self._create_on_use = create_on_use
@@ -66,7 +91,7 @@ class Broker:
         self.administer = Administer(self.store, self.catalog, self._owner)
         self.secret = await self.store.control.secret()
         self.clock.heard(await self.store.control.clock())
-        self.watch.start()
+        self.timers.start()
         if self._background is not None:
             self._background.start()
 
@@ -75,10 +100,11 @@ class Broker:
         self._closed = True
         if self._background is not None:
             await self._background.close()
-        await self.watch.close()
+        await self.timers.close()
         await self.settled()
         for cycle in self.cycles.values():
             await cycle.close()
+        await self.lanes.close()
         await self.administer.close()
         await self.store.close()
 
@@ -97,8 +123,17 @@ class Broker:
             async def connect() -> Any:
                 return await self.store.lane(lane, durability)
 
-            cycle = self.cycles[channel] = Cycle(connect, self.clock, self.watch, self._patience, channel)
+            cycle = self.cycles[channel] = Cycle(connect, self.clock, self, self._patience, channel)
         return cycle
+
+    def joining(self, cycle: Cycle, appended: dict[int, int]) -> list[Work]:
+        """See `cycle.Watcher`."""
+        return self.listener.joining(cycle, appended)
+
+    def carried(self, cycle: Cycle, draft: Draft) -> None:
+        """See `cycle.Watcher`."""
+        self.timers.carried(cycle, draft)
+        self.listener.carried(cycle, draft)
 
     def submit(self, work: Work) -> None:
         self.cycle(work.channel).submit(work)
@@ -195,27 +230,29 @@ class Broker:
 
     # Claim
 
-    async def claim(
-        self, name: str, limit: int = 1, *, visibility_timeout: float | None = None, wait: float = 0
-    ) -> list[Claimed]:
-        """Hand out up to `limit` messages; wait for the first one, if there is none, for up to `wait` seconds."""
-        _check_count("max_messages", limit, limits.CLAIM_BATCH_MESSAGES)
-        check_seconds("wait", wait, limits.WAIT_MAX_SECONDS)
-        if visibility_timeout is not None:
-            check_seconds("visibility_timeout", visibility_timeout, limits.VISIBILITY_MAX_SECONDS)
-        deadline = time.monotonic() + wait
+    async def claim(self, name: str, limit: int = 1, *, visibility_timeout: float | None = None) -> list[Claimed]:
+        """Hand out up to `limit` messages that are there."""
 
         async def claim() -> list[Claimed]:
-            subscription = await self._subscription_to_use(name)
-            if subscription.settings.reader:
-                raise InvalidArgument(f"{name!r} is a reader: it is moved by commit, and nothing is claimed from it.")
-            seconds = subscription.settings.visibility_timeout if visibility_timeout is None else visibility_timeout
-            left = deadline - time.monotonic()
-            if left <= 0:
-                return await self._claim_now(subscription, limit, int(seconds * 1000))
-            return await self._claim_or_wait(subscription, limit, int(seconds * 1000), left)
+            subscription, timeout_ms = await self.claiming(name, limit, visibility_timeout)
+            for sources in turns(subscription.sources):
+                claimed: list[Claimed] = await self.carry(self.claim_work(subscription, sources, limit, timeout_ms))
+                if claimed:
+                    return claimed
+            return []
 
         return await self.current(name, claim)
+
+    async def claiming(self, name: str, limit: int, visibility_timeout: float | None) -> tuple[Subscription, int]:
+        """Check what a claim asks for; the subscription, and the timeout in milliseconds."""
+        _check_count("max_messages", limit, limits.CLAIM_BATCH_MESSAGES)
+        subscription = await self._subscription_to_use(name)
+        if subscription.settings.reader:
+            raise InvalidArgument(f"{name!r} is a reader: it is moved by commit, and nothing is claimed from it.")
+        if visibility_timeout is None:
+            visibility_timeout = subscription.settings.visibility_timeout
+        check_seconds("visibility_timeout", visibility_timeout, limits.VISIBILITY_MAX_SECONDS)
+        return subscription, int(visibility_timeout * 1000)
 
     async def _subscription_to_use(self, name: str) -> Subscription:
         try:
@@ -226,28 +263,7 @@ class Broker:
             await self.administer.create_queue(name, {})
             return await self.catalog.subscription(name)
 
-    async def _claim_now(self, subscription: Subscription, limit: int, timeout_ms: int) -> list[Claimed]:
-        for sources in _turns(subscription.sources):
-            claimed: list[Claimed] = await self.carry(self._claim(subscription, sources, limit, timeout_ms))
-            if claimed:
-                return claimed
-        return []
-
-    async def _claim_or_wait(
-        self, subscription: Subscription, limit: int, timeout_ms: int, seconds: float
-    ) -> list[Claimed]:
-        turns = _turns(subscription.sources)
-        by_part = {source.part: sources for sources in turns for source in sources}
-        channels = {source.part: (source.lane, source.durability) for source in subscription.sources}
-
-        def make(part: int) -> Work | None:
-            sources = by_part.get(part)
-            return None if sources is None else self._claim(subscription, sources, limit, timeout_ms)
-
-        waiter = Waiter(subscription.id, make, self.give_back, channels)
-        return await self.waiters.wait(waiter, seconds, [sources[0].part for sources in turns])
-
-    def _claim(self, subscription: Subscription, sources: Sequence[Source], limit: int, timeout_ms: int) -> Claim:
+    def claim_work(self, subscription: Subscription, sources: Sequence[Source], limit: int, timeout_ms: int) -> Claim:
         work = Claim(subscription, sources, limit, timeout_ms, self.give_back)
         work.channel = (sources[0].lane, sources[0].durability)
         return work
@@ -374,7 +390,7 @@ class Broker:
             return to
         if not 0 <= to < 2**40:
             raise InvalidArgument(f"{to} is not a time in seconds since 1970.")
-        async with self.watch.lane(source.lane) as lane:
+        async with self.lanes.use(source.lane) as lane:
             return await lane.sequence_at(source.part, int(to * 1000))
 
     async def purge(self, name: str) -> None:
@@ -406,7 +422,7 @@ def _publishes(topic: Topic, placed: dict[Any, Any], now: int) -> list[Publish]:
     return works
 
 
-def _turns(sources: Sequence[Source]) -> list[list[Source]]:
+def turns(sources: Sequence[Source]) -> list[list[Source]]:
     """The sources by channel, from a random one on, in groups that one claim may use."""
     if len(sources) == 1:
         return [list(sources)]
@@ -422,8 +438,3 @@ def _turns(sources: Sequence[Source]) -> list[list[Source]]:
 def _check_count(what: str, value: object, most: int) -> None:
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
         raise InvalidArgument(f"{what} is {value!r:.80}: it must be a whole number from 1 to {most}.")
-
-
-def check_seconds(what: str, value: object, most: float) -> None:
-    if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 <= value <= most:
-        raise InvalidArgument(f"{what} is {value!r:.80}: it must be from 0 to {most} seconds.")

@@ -108,6 +108,7 @@ class Catalog:
         self._topics: dict[str, Topic] = {}
         self._subscriptions: dict[str, Subscription] = {}
         self._names: dict[int, str] = {}
+        self._parents: dict[int, int] = {}
         self._loading: dict[tuple[str, str], asyncio.Task[Any]] = {}
 
     def forget(self, name: str) -> None:
@@ -140,6 +141,19 @@ class Catalog:
                 raise NotFound(f"There is no topic or subscription with the id {id} any more.")
             name = self._names[id] = entries[0].name
         return name
+
+    async def topic_name_of(self, part: int) -> str:
+        """The name of the topic that a partition belongs to."""
+        topic = self._parents.get(part)
+        if topic is None:
+            entries = await self._control.get([part])
+            if not entries:
+                raise NotFound(f"There is no partition with the id {part} any more.")
+            topic = self._parents[part] = entries[0].parent or 0
+        return await self.name_of(topic)
+
+    async def topic_of(self, part: int) -> Topic:
+        return await self.topic(await self.topic_name_of(part))
 
     async def subscription_by_id(self, id: int) -> Subscription:
         found = await self.subscription(await self.name_of(id))

@@ -41,7 +41,7 @@ class Describe:
             raise NotFound(f"{name!r} is a subscription, and not a queue.")
         return await self._subscription(subscription, kind)
 
-    async def list(self, kind: str, prefix: str) -> list[Description]:
+    async def every(self, kind: str, prefix: str) -> list[Description]:
         """Without depths: a list of many is one query a thousand."""
         control = self._broker.store.control
         found: list[Description] = []
@@ -64,7 +64,7 @@ class Describe:
     async def _topic(self, topic: Topic) -> Description:
         partitions = []
         for partition in topic.partitions:
-            async with self._broker.watch.lane(partition.lane) as lane:
+            async with self._broker.lanes.use(partition.lane) as lane:
                 for row in await lane.partition_rows([partition.part]):
                     partitions.append(
                         {
@@ -92,7 +92,7 @@ class Describe:
             settings |= msgspec.to_builtins(subscription.topics[0].settings)
         partitions = []
         for source in subscription.sources:
-            async with self._broker.watch.lane(source.lane) as lane:
+            async with self._broker.lanes.use(source.lane) as lane:
                 for one in await lane.positions([(source.part, subscription.id)]):
                     partitions.append(
                         {
@@ -127,7 +127,7 @@ class Describe:
     async def _count(self, subscription: Subscription, source: Source, counts: _Counts) -> None:
         """Add what one ledger has; read without a lock, so that it never waits for a cycle."""
         cursor = (source.part, subscription.id)
-        async with self._broker.watch.lane(source.lane) as lane:
+        async with self._broker.lanes.use(source.lane) as lane:
             positions = await lane.positions([cursor])
             rows = await lane.pages(cursor)
             if not positions or not rows:
@@ -135,8 +135,7 @@ class Describe:
             ledger = Ledger(msgspec.structs.replace(subscription.rules, order="none", fair=False))
             stored.install(ledger, stored.incoming(ledger, rows), {})
             ledger.advance(self._broker.clock.now())
-            behind = max(0, positions[0].last - ledger.frontier + 1)
-            counts.ready += behind + ledger.open - len(ledger.dying)
+            counts.ready += ledger.ready(positions[0].last)
             counts.in_flight += ledger.held
             counts.delayed += ledger.waiting + positions[0].waiting
             counts.dying += len(ledger.dying)

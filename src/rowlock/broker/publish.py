@@ -15,6 +15,7 @@ from rowlock.broker.draft import Batch, Draft
 from rowlock.broker.work import DeduplicationKey, Work
 from rowlock.errors import InvalidArgument, MessageTooLarge, RowlockError
 from rowlock.model import Attributes, Message, Published
+from rowlock.settings import check_seconds
 from rowlock.store.port import Deduplicated, Delay, Durability, Scheduled
 
 _BUCKET_MS = limits.DEDUPLICATION_BUCKET_SECONDS * 1000
@@ -91,7 +92,7 @@ def _prepare(
         _check_text("deduplication_id", message.deduplication_id, limits.DEDUPLICATION_ID_CHARS)
     expires_at = default_expiry
     if message.expires_in is not None:
-        _check_seconds("expires_in", message.expires_in, limits.EXPIRY_MAX_SECONDS)
+        check_seconds("expires_in", message.expires_in, limits.EXPIRY_MAX_SECONDS)
         asked = now + int(message.expires_in * 1000)
         expires_at = asked if expires_at is None else min(asked, expires_at)
     due = _due(message, now, default_due)
@@ -111,13 +112,8 @@ def _due(message: Message, now: int, default: int | None) -> int | None:
         return due if due > now else None
     if message.delay is None:
         return default
-    _check_seconds("delay", message.delay, limits.DELAY_MAX_SECONDS)
+    check_seconds("delay", message.delay, limits.DELAY_MAX_SECONDS)
     return now + int(message.delay * 1000) if message.delay else None
-
-
-def _check_seconds(what: str, value: object, most: float) -> None:
-    if not isinstance(value, (int, float)) or not 0 <= value <= most:
-        raise InvalidArgument(f"{what} is {value!r:.80}: it must be between 0 and {most} seconds.")
 
 
 def _check_text(what: str, text: object, most: int) -> None:

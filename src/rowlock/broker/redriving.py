@@ -69,12 +69,12 @@ class Redriving:
             raise InvalidArgument(
                 f"rate is {rate!r:.80}: it must be more than 0 and at most {limits.REDRIVE_RATE_MAX_PER_SECOND} per second."
             )
-        for task in await self.list(source):
+        for task in await self.tasks(source):
             if task.state == "running":
                 raise InUse(f"{source!r} is being redriven already, by task {task.id}.")
         to_move = 0
         for channel_lane, cursors in _by_lane(subscription).items():
-            async with broker.watch.lane(channel_lane) as lane:
+            async with broker.lanes.use(channel_lane) as lane:
                 for one in await lane.positions(cursors):
                     to_move += one.last - one.frontier + 1 + one.outstanding
         document = RedriveDocument(subscription.id, source, destination, rate, to_move)
@@ -84,7 +84,7 @@ class Redriving:
         self._wake.set()
         return await self._told(entry)
 
-    async def list(self, source: str | None) -> list[Redrive]:
+    async def tasks(self, source: str | None) -> list[Redrive]:
         tasks = [await self._told(entry) for entry in await self._entries()]
         return [task for task in reversed(tasks) if source is None or task.source == source]
 
@@ -114,7 +114,7 @@ class Redriving:
         document = msgspec.json.decode(entry.document, type=RedriveDocument)
         moved = 0
         for number in range(self._broker.store.lanes):
-            async with self._broker.watch.lane(number) as lane:
+            async with self._broker.lanes.use(number) as lane:
                 moved += await lane.progress(entry.id)
         started = datetime.fromtimestamp(entry.created_at / 1000, UTC)
         return Redrive(

@@ -50,6 +50,8 @@ class Ledger:
         self.changed: dict[int, tuple[bytearray, list[Grant]] | None] = {}
         """The pages that the decision under way changed, as they were before it (None: there was none)."""
         self._frontier_before = frontier
+        self._expired: list[int] = []
+        """Sequences that are no longer dying, and were found to have expired."""
         self._timers: list[tuple[int, int, Grant]] = []
         self._timer_count = 0
         self._timers_most = _TIMERS_LEAST
@@ -91,6 +93,7 @@ class Ledger:
         self.changed.clear()
         self._grants.clear()
         self.touched = False
+        self._bury_again()
         self.order.tidy()
         if len(self._timers) > self._timers_most:
             self._renew_timers()
@@ -101,6 +104,10 @@ class Ledger:
     def open(self) -> int:
         """Outstanding messages that are neither held nor waiting for a time (a busy key may still keep them back)."""
         return self.outstanding - self.held - self.waiting
+
+    def ready(self, last: int) -> int:
+        """How many messages there are that nobody holds and that wait for no time."""
+        return self.open - len(self.dying) + max(0, last - self.frontier + 1)
 
     @property
     def lowest(self) -> int:
@@ -411,7 +418,8 @@ class Ledger:
     def replace(self, number: int, content: tuple[bytearray, list[Grant]] | None) -> None:
         """Put other content in the place of a page's, and index it: another broker's, or that from before a decision."""
         page = self.pages.get(number)
-        expired = self._forget(page) if page is not None else []
+        if page is not None:
+            self._forget(page)
         if content is None:
             if page is not None:
                 page.slots, page.grants = bytearray(len(page.slots)), []
@@ -430,26 +438,18 @@ class Ledger:
                 self._set_timer(grant)
             else:
                 self._surface(seqs, grant)
-        self._bury_again(expired)
 
-    def _forget(self, page: Page) -> list[int]:
-        """Take a page out of all indexes; returns those of its messages that were found to have expired."""
+    def _forget(self, page: Page) -> None:
+        """Take a page out of all indexes."""
         base = page.number << SHIFT
         seqs = [base + offset for offset, slot in enumerate(page.slots) if slot]
-        expired = [seq for seq in seqs if self.dying.pop(seq, None) == EXPIRED] if self.dying else []
+        for seq in seqs:
+            self._unbury(seq)
         for grant, count in page.runs():
             self.outstanding -= count
             if grant.visible_at > self.at:
                 self._count_busy(grant, -count)
         self.order.done(seqs)
-        return expired
-
-    def _bury_again(self, expired: list[int]) -> None:
-        """What has expired stays so, whatever page says it; else nobody would look at it before the next claim."""
-        for seq in expired:
-            grant = self.grant_of(seq)
-            if grant is not None and grant.visible_at <= self.at and seq not in self.dying:
-                self._bury(seq, EXPIRED)
 
     def _page(self, seq: int) -> Page:
         """The page of a sequence, which the decision under way is about to change."""
@@ -518,7 +518,7 @@ class Ledger:
 
     def _regrant(self, seq: int, old: Grant, new: Grant) -> None:
         """An outstanding message gets another grant."""
-        if self.dying.pop(seq, None) is not None:
+        if self._unbury(seq):
             self.order.add((seq,))
         if old.visible_at > self.at:
             self._count_busy(old, -1)
@@ -542,6 +542,20 @@ class Ledger:
         self.order.hide((seq,))
         self.dying[seq] = reason
 
+    def _unbury(self, seq: int) -> bool:
+        reason = self.dying.pop(seq, None)
+        if reason == EXPIRED:
+            self._expired.append(seq)
+        return reason is not None
+
+    def _bury_again(self) -> None:
+        """What was found to have expired stays so, whatever page says it; else nobody would know until the next claim."""
+        for seq in self._expired:
+            grant = self.grant_of(seq)
+            if grant is not None and grant.visible_at <= self.at and seq not in self.dying:
+                self._bury(seq, EXPIRED)
+        self._expired.clear()
+
     def _drop(self, seq: int) -> None:
         """An outstanding message is done."""
         page, offset = self._page(seq), seq & MASK
@@ -550,7 +564,7 @@ class Ledger:
         self.outstanding -= 1
         if grant.visible_at > self.at:
             self._count_busy(grant, -1)
-        self.dying.pop(seq, None)
+        self._unbury(seq)
         self.order.done((seq,))
 
 

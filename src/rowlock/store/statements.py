@@ -17,5 +17,6 @@ def load(package: str, file: str, **names: str) -> dict[str, str]:
         name, _, sql = block.partition("\n")
         for placeholder, value in names.items():
             sql = sql.replace("{" + placeholder + "}", value)
+        sql = "\n".join(line for line in sql.splitlines() if not line.startswith("--"))
         statements[name.strip()] = sql.strip().removesuffix(";")
     return statements

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 from rowlock.store.faults import Contended, Lost, Misuse
 from rowlock.store.mariadb.connection import connect
 from rowlock.store.mariadb.errors import DUPLICATE, FENCED, number_of
-from rowlock.store.mariadb.literals import in_steps, listed, literal
+from rowlock.store.mariadb.literals import NUMBERS, in_steps, literal, wanted
 from rowlock.store.mariadb.schema import PACKAGE
 from rowlock.store.port import Durability, Entry
 from rowlock.store.statements import load
@@ -28,8 +28,8 @@ SECRET_BYTES = 32
 PATIENCE_SECONDS = 5.0
 RETRY_SECONDS = 0.05
 ENTRY = (
-    "CONVERT(kind USING utf8mb4), id, CONVERT(name USING utf8mb4), version, CONVERT(document USING utf8mb4), "
-    "created_at, CONVERT(owner USING utf8mb4), parent"
+    "CONVERT(e.kind USING utf8mb4), e.id, CONVERT(e.name USING utf8mb4), e.version, CONVERT(e.document USING utf8mb4), "
+    "e.created_at, CONVERT(e.owner USING utf8mb4), e.parent"
 )
 
 
@@ -38,7 +38,7 @@ class MariadbControl:
 
     def __init__(self, address: Address) -> None:
         self._address = address
-        self._sql = load(PACKAGE, "control.sql", entry=ENTRY)
+        self._sql = load(PACKAGE, "control.sql", entry=ENTRY, numbers=NUMBERS)
         self._connection: Connection | None = None
         self._turn = asyncio.Lock()
         self._closed = False
@@ -50,15 +50,15 @@ class MariadbControl:
 
     async def find(self, kind: str, names: Sequence[str]) -> Entries:
         return await self._entries(
-            self._sql["find"] % {"kind": literal(kind), "names": listed(some)} for some in in_steps(names)
+            self._sql["find"] % {"kind": literal(kind), "names": wanted(some)} for some in in_steps(names)
         )
 
     async def get(self, ids: Sequence[int]) -> Entries:
-        return await self._entries(self._sql["get"] % {"ids": listed(some)} for some in in_steps(ids))
+        return await self._entries(self._sql["get"] % {"numbers": wanted(some)} for some in in_steps(ids))
 
     async def children(self, kind: str, parents: Sequence[int]) -> Entries:
         return await self._entries(
-            self._sql["children"] % {"kind": literal(kind), "parents": listed(some)} for some in in_steps(parents)
+            self._sql["children"] % {"kind": literal(kind), "numbers": wanted(some)} for some in in_steps(parents)
         )
 
     async def list(self, kind: str, prefix: str = "", after: str = "", limit: int = 1000) -> Entries:

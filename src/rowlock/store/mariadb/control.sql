@@ -7,19 +7,21 @@ UPDATE rowlock_meta SET number = LAST_INSERT_ID(number) + %(count)s WHERE name =
 SELECT LAST_INSERT_ID()
 
 -- name: find
-SELECT {entry} FROM rowlock_entries WHERE kind = %(kind)s AND name IN (%(names)s)
+SELECT {entry}
+FROM JSON_TABLE(%(names)s, '$[*]' COLUMNS (name VARCHAR(1280) PATH '$')) j
+STRAIGHT_JOIN rowlock_entries e ON e.kind = %(kind)s AND e.name = UNHEX(j.name)
 
 -- name: get
-SELECT {entry} FROM rowlock_entries WHERE id IN (%(ids)s)
+SELECT {entry} FROM {numbers} STRAIGHT_JOIN rowlock_entries e ON e.id = j.number
 
 -- name: children
-SELECT {entry} FROM rowlock_entries WHERE parent IN (%(parents)s) AND kind = %(kind)s ORDER BY id
+SELECT {entry} FROM {numbers} STRAIGHT_JOIN rowlock_entries e ON e.parent = j.number AND e.kind = %(kind)s ORDER BY e.id
 
 -- name: list
 -- No byte of UTF-8 is 0xff: the range ends with the last name that has the prefix.
-SELECT {entry} FROM rowlock_entries
-WHERE kind = %(kind)s AND name > %(after)s AND name >= %(prefix)s AND name < CONCAT(%(prefix)s, x'ff')
-ORDER BY name LIMIT %(limit)s
+SELECT {entry} FROM rowlock_entries e
+WHERE e.kind = %(kind)s AND e.name > %(after)s AND e.name >= %(prefix)s AND e.name < CONCAT(%(prefix)s, x'ff')
+ORDER BY e.name LIMIT %(limit)s
 
 -- name: apply
 -- The first statement of every change. When COMMIT's answer was lost, the change is sent again with the same stamp:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rowlock.store.faults import Misuse
-from rowlock.store.mariadb.literals import in_steps, listed, rows
-from rowlock.store.mariadb.reading import Reading, cursor_conditions, cursor_row, page_row, partition_row
+from rowlock.store.mariadb.literals import NUMBERS, PAIRS, in_steps, wanted
+from rowlock.store.mariadb.reading import Reading, cursor_row, cursor_statements, page_row, partition_row
 from rowlock.store.mariadb.schema import PACKAGE
 from rowlock.store.mariadb.writing import BULK_MESSAGES, Writing
 from rowlock.store.port import View
 from rowlock.store.statements import load
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from rowlock.store.mariadb.connection import Connection
     from rowlock.store.port import Attempt, Changes, Cursor, CursorRow, PageRow, Scope, Turn
@@ -31,24 +31,25 @@ class MariadbLane(Reading):
     compares = False
 
     def __init__(self, connection: Connection, prefix: str) -> None:
-        super().__init__(connection, load(PACKAGE, "reads.sql", lane=prefix))
-        self._writes = load(PACKAGE, "writes.sql", lane=prefix)
+        super().__init__(connection, load(PACKAGE, "reads.sql", lane=prefix, numbers=NUMBERS, pairs=PAIRS))
+        self._writes = load(PACKAGE, "writes.sql", lane=prefix, numbers=NUMBERS, pairs=PAIRS)
         self._writing = Writing(self._writes, connection.packet_bytes)
 
     # The transaction
 
     async def lock(self, scope: Scope) -> View:
-        parts = list(in_steps(sorted({*scope.parts, *scope.whole})))
-        read_parts = list(in_steps(sorted({*scope.parts, *scope.whole, *(part for part, _ in scope.cursors)})))
-        cursors = list(cursor_conditions(scope.cursors, scope.whole))
+        sql = self._sql
+        cursors = scope.cursors, scope.whole
+        parts = {*scope.parts, *scope.whole}
+        read_parts = list(_number_lists({*parts, *(part for part, _ in scope.cursors)}))
         locks = [
-            *(self._sql["lock_partitions"] % {"parts": listed(some)} for some in parts),
-            *(self._sql["lock_cursors"] % {"cursors": some} for some in cursors),
+            *(sql["lock_partitions"] % {"numbers": some} for some in _number_lists(parts)),
+            *cursor_statements(sql["lock_cursors"], sql["lock_cursors_of_parts"], *cursors),
         ]
         reads = [
-            self._sql["clock"],
-            *(self._sql["partitions"] % {"parts": listed(some)} for some in read_parts),
-            *(self._sql["cursors"] % {"cursors": some} for some in cursors),
+            sql["clock"],
+            *(sql["partitions"] % {"numbers": some} for some in read_parts),
+            *cursor_statements(sql["cursors"], sql["cursors_of_parts"], *cursors),
         ]
         answers = await self._connection.begin(*locks, *reads)
         clock, *views = answers[len(locks) :]
@@ -108,8 +109,8 @@ class MariadbLane(Reading):
             if (cursor.head.stamp if cursor.head else 0) != head:
                 pages[cursor.part, cursor.sub] = []
                 stamps |= known
-        data = f"IF(stamp IN ({listed(stamps)}), NULL, data)" if stamps else "data"
-        reads = [self._sql["pages"] % {"cursors": rows(some), "data": data} for some in in_steps(sorted(pages))]
+        data = f"IF(g.stamp IN ({','.join(map(str, stamps))}), NULL, g.data)" if stamps else "g.data"
+        reads = [self._sql["pages"] % {"pairs": wanted(some), "data": data} for some in in_steps(sorted(pages))]
         for answer in await self._connection.run(*reads):
             for row in answer.rows:
                 page = page_row(row)
@@ -138,7 +139,7 @@ class MariadbLane(Reading):
     async def delete_writers(self, before: int) -> None:
         old = await self._connection.rows(self._sql["old_writers"] % {"before": before})
         for some in in_steps([writer for (writer,) in old]):
-            await self._step(self._writes["delete_writers"] % {"writers": listed(some), "before": before})
+            await self._step(self._writes["delete_writers"] % {"numbers": wanted(some), "before": before})
 
     async def close(self) -> None:
         self._connection.drop()
@@ -148,3 +149,7 @@ class MariadbLane(Reading):
             raise Misuse("background work cannot share a transaction that lock began")
         (answer,) = await self._connection.run(statement)
         return answer.affected
+
+
+def _number_lists(numbers: Iterable[int]) -> Iterator[str]:
+    return map(wanted, in_steps(sorted(numbers)))

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
+import msgspec
+
 from rowlock.store.faults import Rejected
 
 if TYPE_CHECKING:
@@ -21,8 +23,11 @@ VALUE_MARGIN_BYTES = 16
 ROW_MARGIN_BYTES = 128
 """What binary values take besides their bytes, at most."""
 
-KEYS_PER_STATEMENT = 500
-"""Of keys in one IN list: the optimizer gives up ranges, and reads the whole table, at some 16,000 key parts."""
+KEYS_PER_STATEMENT = 2_000
+
+NUMBERS = "JSON_TABLE(%(numbers)s, '$[*]' COLUMNS (number BIGINT PATH '$')) j"
+PAIRS = "JSON_TABLE(%(pairs)s, '$[*]' COLUMNS (part BIGINT PATH '$[0]', number BIGINT PATH '$[1]')) j"
+"""Lists as tables, for the placeholders {numbers} and {pairs} of statements. See reads.sql for the reason."""
 
 
 def literal(value: Value) -> str:
@@ -44,21 +49,15 @@ def row(values: Iterable[Value]) -> str:
     return f"({','.join(map(literal, values))})"
 
 
-def listed(values: Iterable[Value]) -> str:
-    """The inside of an IN list."""
-    return ",".join(map(literal, values))
+def wanted(keys: Iterable[Value | tuple[Value, ...]]) -> str:
+    """A list for JSON_TABLE: numbers, or arrays of numbers and of bytes in hexadecimal."""
+    return f"'{msgspec.json.encode([_plain(key) for key in keys]).decode()}'"
 
 
-def rows(tuples: Iterable[Iterable[Value]]) -> str:
-    return ",".join(map(row, tuples))
-
-
-def any_of(columns: Sequence[str], keys: Iterable[Iterable[Value]]) -> str:
-    """A condition that finds rows by these keys. It is what `(..) IN (..)` means, for DELETE: see writes.sql."""
-    return " OR ".join(
-        f"({' AND '.join(f'{column} = {literal(value)}' for column, value in zip(columns, key, strict=True))})"
-        for key in keys
-    )
+def _plain(key: Value | tuple[Value, ...]) -> object:
+    if isinstance(key, tuple):
+        return [_plain(value) for value in key]
+    return key if key is None or isinstance(key, int) else (key if isinstance(key, bytes) else encoded(key)).hex()
 
 
 def in_steps(keys: Sequence[T], size: int = KEYS_PER_STATEMENT) -> Iterator[Sequence[T]]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from itertools import starmap
+from itertools import groupby, starmap
 from typing import TYPE_CHECKING, Any
 
-from rowlock.store.mariadb.literals import in_steps, listed, rows
+from rowlock.store.mariadb.literals import in_steps, wanted
 from rowlock.store.port import CursorRow, Deduplicated, PageRow, PartitionRow, Position, Scheduled, Stored
 
 if TYPE_CHECKING:
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from rowlock.store.port import Cursor, Wanted
 
 Row = tuple[Any, ...]
+
+WHOLE = 0
+"""In the place of a subscription: all of them. No subscription has this id."""
 
 
 class Reading:
@@ -30,7 +33,7 @@ class Reading:
             self._sql["messages_range"] % {"part": w.part, "start": w.start, "stop": w.stop, "bytes": w.bytes}
             for w in ranges
         ]
-        statements += [self._sql["messages_chosen"] % {"seqs": rows(some)} for some in in_steps(seqs)]
+        statements += [self._sql["messages_chosen"] % {"pairs": wanted(some)} for some in in_steps(seqs)]
         return [Stored(*row) for row in await self._all(statements)]
 
     async def first_live(self, part: int, start: int, steps: int, now: int) -> tuple[int, bool]:
@@ -45,7 +48,7 @@ class Reading:
         return (first if last is None else last + 1), False
 
     async def duplicates(self, keys: Sequence[tuple[int, int, str, str]]) -> list[Deduplicated]:
-        statements = [self._sql["duplicates"] % {"keys": rows(some)} for some in in_steps(keys)]
+        statements = [self._sql["duplicates"] % {"keys": wanted(some)} for some in in_steps(keys)]
         return [Deduplicated(*row) for row in await self._all(statements)]
 
     async def due(self, part: int, now: int, limit: int) -> list[Scheduled]:
@@ -55,7 +58,7 @@ class Reading:
         return [part for (part,) in await self._rows("parts_due", now=now)]
 
     async def positions(self, cursors: Sequence[Cursor]) -> list[Position]:
-        statements = [self._sql["positions"] % {"cursors": rows(some)} for some in in_steps(sorted(set(cursors)))]
+        statements = [self._sql["positions"] % {"pairs": wanted(some)} for some in in_steps(sorted(set(cursors)))]
         return [Position(*row, *_numbers(head)) for *row, head in await self._all(statements)]
 
     async def all_cursors(self, after: Cursor, limit: int) -> list[Cursor]:
@@ -63,11 +66,11 @@ class Reading:
         return [(part, sub) for part, sub in await self._rows("all_cursors", part=part, sub=sub, limit=limit)]
 
     async def partition_rows(self, parts: Sequence[int]) -> list[PartitionRow]:
-        statements = [self._sql["partitions"] % {"parts": listed(some)} for some in in_steps(sorted(set(parts)))]
+        statements = [self._sql["partitions"] % {"numbers": wanted(some)} for some in in_steps(sorted(set(parts)))]
         return [partition_row(row) for row in await self._all(statements)]
 
     async def pages(self, cursor: Cursor) -> list[PageRow]:
-        return [page_row(row) for row in await self._rows("pages", cursors=rows([cursor]), data="data")]
+        return [page_row(row) for row in await self._rows("pages", pairs=wanted([cursor]), data="g.data")]
 
     async def sequence_at(self, part: int, time: int) -> int:
         low = await self._number("first_row", part=part, start=0)
@@ -102,15 +105,16 @@ class Reading:
         return [row for answer in await self._connection.run(*statements) for row in answer.rows]
 
 
-def cursor_conditions(cursors: Iterable[Cursor], whole: Iterable[int]) -> Iterator[str]:
-    """Conditions that find these cursors and all of whole partitions, in the order of locks."""
+def cursor_statements(named: str, of_parts: str, cursors: Iterable[Cursor], whole: Iterable[int]) -> Iterator[str]:
+    """Statements that find these cursors, and all of whole partitions, in the order of locks."""
     every = set(whole)
-    named = {cursor for cursor in cursors if cursor[0] not in every}
-    for some in in_steps(sorted([*named, *((part, -1) for part in every)])):
-        pairs = rows(key for key in some if key[1] != -1)
-        parts = listed(part for part, sub in some if sub == -1)
-        terms = [f"(part, sub) IN ({pairs})" if pairs else "", f"part IN ({parts})" if parts else ""]
-        yield " OR ".join(filter(None, terms))
+    keys = {cursor for cursor in cursors if cursor[0] not in every} | {(part, WHOLE) for part in every}
+    for is_whole, run in groupby(sorted(keys), lambda key: key[1] == WHOLE):
+        for some in in_steps(list(run)):
+            if is_whole:
+                yield of_parts % {"numbers": wanted(part for part, _ in some)}
+            else:
+                yield named % {"pairs": wanted(some)}
 
 
 def partition_row(row: Row) -> PartitionRow:

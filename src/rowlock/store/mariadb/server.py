@@ -33,16 +33,9 @@ _COMMON_SETTINGS = (
     f"SET innodb_lock_wait_timeout = {limits.LOCK_HOLD_SECONDS}",
     f"SET net_read_timeout = {limits.LOCK_HOLD_SECONDS}, net_write_timeout = {limits.LOCK_HOLD_SECONDS}",
 )
-_MARIADB_SETTINGS = (
-    f"SET idle_transaction_timeout = {limits.LOCK_HOLD_SECONDS}",
-    # From this many values on, MariaDB would make a join out of an IN list and lose the ranges.
-    "SET in_predicate_conversion_threshold = 0",
-)
-_MYSQL_SETTINGS = (
-    # MySQL has nothing like idle_transaction_timeout: a broker that was stopped between lock and commit holds its locks
-    # there until it goes on, or until the network's keepalive finds its machine gone.
-    "SET range_optimizer_max_mem_size = 0",
-)
+# MySQL has nothing like it: a broker that was stopped between lock and commit holds its locks there until it goes on,
+# or until the network's keepalive finds its machine gone.
+_MARIADB_SETTINGS = (f"SET idle_transaction_timeout = {limits.LOCK_HOLD_SECONDS}",)
 
 
 class Server(Struct):
@@ -60,7 +53,7 @@ class Server(Struct):
         return int(self.variables["max_allowed_packet"])
 
     def settings(self) -> tuple[str, ...]:
-        return (*_COMMON_SETTINGS, *(_MARIADB_SETTINGS if self.is_mariadb else _MYSQL_SETTINGS))
+        return _COMMON_SETTINGS + (_MARIADB_SETTINGS if self.is_mariadb else ())
 
     def check(self, durability: Durability) -> None:
         """Raise what speaks against keeping messages of this durability here."""

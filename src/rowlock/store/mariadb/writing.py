@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import repeat
 from typing import TYPE_CHECKING
 
-from rowlock.store.mariadb.literals import any_of, batches, encoded, in_steps, inserts, listed, literal, row
+from rowlock.store.mariadb.literals import batches, encoded, in_steps, inserts, literal, row, wanted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -68,7 +68,7 @@ class Writing:
         removed = [(d.part, d.sub, d.page, d.era, d.was) for d in drops]
         removed += [(w.row.part, w.row.sub, w.row.page, w.row.era, w.was) for w in writes if w.was]
         for some in in_steps(removed):
-            yield self._sql["remove_pages"] % {"keys": any_of(("part", "sub", "page", "era", "stamp"), some)}
+            yield self._sql["remove_pages"] % {"keys": wanted(some)}
             yield self._fence(len(some))
         yield from self._inserts("insert_pages", (
             row((r.part, r.sub, r.page, r.era, r.stamp, r.frontier, r.outstanding, r.at, r.data))
@@ -76,7 +76,7 @@ class Writing:
         ))  # fmt: skip
 
     def _schedule(self, changes: Changes) -> Iterator[str]:
-        yield from self._by_keys("delete_scheduled", ("part", "due", "id"), changes.unscheduled)
+        yield from self._by_keys("delete_scheduled", "keys", changes.unscheduled)
         yield from self._inserts("insert_scheduled", (
             row((s.part, s.due, s.id, s.accepted_at, s.expires_at, s.key, s.attributes, s.size, s.body))
             for s in changes.scheduled
@@ -86,17 +86,16 @@ class Writing:
     def _delays(self, delays: Sequence[Delay]) -> Iterator[str]:
         yield from self._inserts("count_delayed", (row((delay.part, delay.change)) for delay in delays))
         for some in in_steps([delay.part for delay in delays]):
-            yield self._sql["next_due"] % {"parts": listed(some)}
-            yield self._sql["forget_no_delay"] % {"parts": listed(some)}
+            yield self._sql["next_due"] % {"numbers": wanted(some)}
+            yield self._sql["forget_no_delay"] % {"numbers": wanted(some)}
 
     def _lock_rows(self, changes: Changes) -> Iterator[str]:
         yield from self._inserts("put_partitions", (
             row((p.part, p.version, p.first, p.swept)) for p in changes.partitions
         ))  # fmt: skip
         yield from self._inserts("put_cursors", map(row, changes.cursors))
-        for parts in in_steps(changes.removed_partitions):
-            yield self._sql["remove_partitions"] % {"parts": listed(parts)}
-        yield from self._by_keys("remove_cursors", ("part", "sub"), changes.removed_cursors)
+        yield from self._by_keys("remove_partitions", "numbers", changes.removed_partitions)
+        yield from self._by_keys("remove_cursors", "pairs", changes.removed_cursors)
 
     def bulk(self, messages: MessageColumns) -> tuple[str, Iterator[list[tuple[Value, ...]]]]:
         """A statement to prepare for these messages, and its rows. A column that is NULL in every row is left out."""
@@ -112,8 +111,8 @@ class Writing:
     def _inserts(self, name: str, tuples: Iterable[str]) -> Iterator[str]:
         return inserts(self._sql[name], tuples, self._limit_bytes)
 
-    def _by_keys(self, name: str, columns: Sequence[str], keys: Sequence[tuple[Value, ...]]) -> Iterator[str]:
-        return (self._sql[name] % {"keys": any_of(columns, some)} for some in in_steps(keys))
+    def _by_keys(self, name: str, list_name: str, keys: Sequence[Value | tuple[Value, ...]]) -> Iterator[str]:
+        return (self._sql[name] % {list_name: wanted(some)} for some in in_steps(keys))
 
     def _fence(self, count: int) -> str:
         return self._sql["fence"] % {"count": count}

@@ -1,14 +1,8 @@
-"""Connections to PostgreSQL: how they are made, what a server must have, and calls that never cancel.
-
-asyncpg asks the server to cancel when a call's task is cancelled or its own timeout runs out. A cancelled COMMIT that
-waits for its standby is committed and visible, and vanishes in a failover. So calls here have no timeout of the
-driver's: a deadline, and a cancelled task, drop the socket.
-"""
+"""Connections to PostgreSQL: how they are made, and what a server must have."""
 
 from __future__ import annotations
 
-import asyncio
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import asyncpg
 
@@ -17,13 +11,10 @@ from rowlock.errors import ServerTooOld, ServerUnsafe
 from rowlock.store.faults import NotReplicated
 from rowlock.store.port import Durability
 from rowlock.store.postgres.errors import fault_of
+from rowlock.store.postgres.guard import call
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
-
     from asyncpg import Connection
-
-T = TypeVar("T")
 
 CONNECT_SECONDS = 10.0
 NEEDED_VERSION = 120000
@@ -71,24 +62,6 @@ async def connect(url: str, settings: dict[str, str]) -> Connection:
     except Exception as error:
         raise fault_of(error) from error
     return connection
-
-
-async def call(
-    connection: Connection, awaitable: Awaitable[T], *, committing: bool = False, seconds: float | None = None
-) -> T:
-    """Await one call to the server, with a deadline (the cycle's by default). What fails is raised as a fault."""
-    seconds = limits.CYCLE_DEADLINE_SECONDS if seconds is None else seconds
-    deadline = asyncio.get_running_loop().call_later(seconds, connection.terminate)
-    try:
-        return await awaitable
-    except asyncio.CancelledError:
-        # At once: the driver's request to cancel is a task that has not begun, and ends with the connection.
-        connection.terminate()
-        raise
-    except Exception as error:
-        raise fault_of(error, committing=committing) from error
-    finally:
-        deadline.cancel()
 
 
 async def check_server(connection: Connection, durability: Durability) -> None:

@@ -14,7 +14,8 @@ from rowlock.store import statements
 from rowlock.store.faults import Contended, Lost
 from rowlock.store.port import Durability, Entry
 from rowlock.store.postgres.arguments import columns
-from rowlock.store.postgres.connect import SYNCHRONOUS_COMMIT, bounded_holds, call, connect
+from rowlock.store.postgres.connect import SYNCHRONOUS_COMMIT, bounded_holds, connect
+from rowlock.store.postgres.guard import call
 from rowlock.store.postgres.lane import PACKAGE, names_of
 
 if TYPE_CHECKING:

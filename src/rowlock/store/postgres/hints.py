@@ -11,7 +11,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from rowlock.store.faults import StoreFault
-from rowlock.store.postgres.connect import call, connect
+from rowlock.store.postgres.connect import connect
+from rowlock.store.postgres.guard import call
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

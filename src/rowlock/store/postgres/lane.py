@@ -23,12 +23,14 @@ from rowlock.store.port import (
     View,
 )
 from rowlock.store.postgres import arguments
-from rowlock.store.postgres.connect import call, rows_changed
+from rowlock.store.postgres.connect import rows_changed
+from rowlock.store.postgres.guard import Guard
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Sequence
 
     from asyncpg import Connection, PostgresLogMessage
+    from asyncpg.prepared_stmt import PreparedStatement
 
     from rowlock.store.port import Changes, Cursor, Scope, Turn, Wanted
 
@@ -37,6 +39,7 @@ T = TypeVar("T")
 CLOCK = "(extract(epoch from clock_timestamp()) * 1000)::bigint"
 PACKAGE = "rowlock.store.postgres"
 PARAMETER = re.compile(r"(\w+) (?:bigint|bytea|text)")
+ATTEMPTS = ("attempt_one", "attempt")
 COMMITTED_NOT_REPLICATED = "01000"
 """A notice at COMMIT: somebody ended the wait for the synchronous standby."""
 
@@ -79,9 +82,16 @@ class PostgresLane:
         self.clock_shift = 0
         self._connection = connection
         self._sql = statements.load(PACKAGE, "lane.sql", **names_of(number))
+        self._guard = Guard(connection)
+        self._attempts: dict[str, PreparedStatement] = {}
         self._in_transaction = False
         self._unsure = False
         connection.add_log_listener(self._notice)
+
+    async def prepare(self) -> None:
+        """Once, before the first cycle: what every cycle sends is kept at hand."""
+        with self._guard():
+            self._attempts = {name: await self._connection.prepare(self._sql[name]) for name in ATTEMPTS}
 
     # Transactions
 
@@ -107,7 +117,9 @@ class PostgresLane:
         name, values = "attempt_one", arguments.of_one(changes, self.clock_shift)
         if values is None:
             name, values = "attempt", arguments.of_attempt(changes, self.clock_shift)
-        rows = await self._call(self._connection.fetch(self._sql[name], *values), committing=True)
+        with self._guard(committing=True):
+            rows = await self._attempts[name].fetch(*values)
+        self._check_replicated()
         clock = rows[0][0]
         return Attempt(clock > 0, abs(clock) + self.clock_shift)
 
@@ -200,6 +212,7 @@ class PostgresLane:
         await self._execute(self._sql["delete_writers"], before - self.clock_shift)
 
     async def close(self) -> None:
+        self._guard.close()
         self._connection.terminate()
 
     # Calls
@@ -216,16 +229,20 @@ class PostgresLane:
 
     async def _call(self, awaitable: Awaitable[T], *, committing: bool = False) -> T:
         try:
-            answer = await call(self._connection, awaitable, committing=committing)
+            with self._guard(committing=committing):
+                answer = await awaitable
         except StoreFault:
             # A lost connection has no transaction any more, and the next call finds out that it is lost.
             with suppress(Lost):
                 await self.rollback()
             raise
+        self._check_replicated()
+        return answer
+
+    def _check_replicated(self) -> None:
         if self._unsure:
             self._connection.terminate()
-            raise Lost("the wait for the synchronous standby was ended by somebody", committing=committing)
-        return answer
+            raise Lost("the wait for the synchronous standby was ended by somebody", committing=True)
 
     def _notice(self, _connection: object, notice: PostgresLogMessage) -> None:
         self._unsure = self._unsure or notice.sqlstate == COMMITTED_NOT_REPLICATED

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rowlock.errors import SchemaTooNew
 from rowlock.store import statements
 from rowlock.store.faults import Contended
-from rowlock.store.postgres.connect import call
+from rowlock.store.postgres.guard import call
 from rowlock.store.postgres.lane import PACKAGE, names_of
 
 if TYPE_CHECKING:

@@ -61,10 +61,12 @@ class PostgresStore:
         connection = await connect(self._url, settings)
         try:
             await check_server(connection, durability)
+            lane = PostgresLane(connection, number)
+            await lane.prepare()
         except BaseException:
             connection.terminate()
             raise
-        return PostgresLane(connection, number)
+        return lane
 
     async def hint(self, parts: Sequence[int]) -> None:
         await self._hinter.hint(parts)

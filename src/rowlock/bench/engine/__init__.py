@@ -1,0 +1,17 @@
+"""The engine's benchmarks, one module for each kind of question."""
+
+from rowlock.bench.engine import backlog, callers, fanout, flights, idle, latency, processes, publish, snapshot, spread
+from rowlock.bench.measure import Bench
+
+BENCHES: list[Bench] = [
+    publish.BENCH,
+    *callers.BENCHES,
+    spread.BENCH,
+    fanout.BENCH,
+    backlog.BENCH,
+    flights.BENCH,
+    processes.BENCH,
+    latency.BENCH,
+    idle.BENCH,
+    *snapshot.BENCHES,
+]

@@ -1,0 +1,48 @@
+"""What waiting consumers cost while nothing comes: statements that the database is sent, and processor time."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from rowlock.bench.engine.processes import workers
+from rowlock.bench.engine.spread import create_queues
+from rowlock.bench.ground import Ground
+from rowlock.bench.measure import Aim, Bench, Finding
+from rowlock.bench.servers import cpu_seconds
+from rowlock.bench.worker import Wait
+from rowlock.limits import WAIT_MAX_SECONDS
+
+BEGINNING_SECONDS = 2.0
+"""For all waits to have begun."""
+
+
+async def run(ground: Ground) -> dict[str, Finding]:
+    queues = [f"q{number}" for number in range(ground.scale.queues)]
+    async with ground.broker() as broker:
+        await create_queues(broker, queues)
+    async with workers(ground.url, 1) as (worker,):
+        await worker.do(Wait(queues, WAIT_MAX_SECONDS))
+        await asyncio.sleep(BEGINNING_SECONDS)
+        used, started = cpu_seconds(worker.pid), time.perf_counter()
+        with ground.server.count_statements(ground.url) as count:
+            await asyncio.sleep(ground.scale.idle_seconds)
+            statements = count()
+        spent = time.perf_counter() - started
+        used = cpu_seconds(worker.pid) - used
+    scale = (
+        f"{len(queues)} waiters on as many queues in one broker process, waits of {WAIT_MAX_SECONDS} s renewed all the "
+        f"time, for {ground.scale.idle_seconds:g} s"
+    )
+    per_second, percent = statements / spent, 100 * used / spent
+    return {
+        "idle_1000_statements": Finding(value=per_second, ours=per_second, scale=f"{scale}; counted in the server's log"),
+        "idle_1000_cpu": Finding(value=percent, ours=percent, scale=f"{scale}; of the broker process"),
+    }
+
+
+BENCH = Bench(
+    "1,000 idle waiters",
+    [Aim("idle_1000_statements", "<= 5", "statements/s"), Aim("idle_1000_cpu", "<= 2", "% of a core")],
+    run,
+)

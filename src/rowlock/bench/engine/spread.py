@@ -1,0 +1,55 @@
+"""The same work spread evenly over many queues, against one queue."""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import count
+
+from rowlock.bench.engine import steps
+from rowlock.bench.ground import Ground
+from rowlock.bench.measure import SIZES, Bench, Finding, per_size
+from rowlock.bench.turns import Step, loop, ratio, take_turns
+from rowlock.embedded import Broker
+
+CALLERS = 64
+CREATORS = 16
+
+
+async def create_queues(broker: Broker, names: list[str]) -> None:
+    """Many queues, some at a time."""
+    left = iter(names)
+
+    async def create() -> None:
+        for name in left:
+            await broker.create_queue(name)
+
+    await asyncio.gather(*(create() for _ in range(CREATORS)))
+
+
+async def run(ground: Ground) -> dict[str, Finding]:
+    findings = {}
+    queues = [f"q{number}" for number in range(ground.scale.queues)]
+    async with ground.broker("one") as broker:
+        await create_queues(broker, queues)
+        for name, size in SIZES.items():
+            body = steps.bodies_of(size, 1)
+            sides = {
+                "many": loop(_rotating([steps.ours(broker, queue, body) for queue in queues]), CALLERS),
+                "one": loop(steps.ours(broker, "one", body), CALLERS),
+            }
+            rates = await take_turns(sides, ground.scale.slice_seconds, ground.scale.rounds)
+            scale = f"{len(queues)} queues in turn, {CALLERS} callers, 1 x {size} B a call, {ground.rounds}; baseline: 1 queue"
+            findings[f"queues_1000_{name}"] = ratio(rates["many"], rates["one"], scale)
+    return findings
+
+
+def _rotating(queue_steps: list[Step]) -> Step:
+    turn = count()
+
+    async def step(number: int) -> int:
+        return await queue_steps[next(turn) % len(queue_steps)](number)
+
+    return step
+
+
+BENCH = Bench("1,000 queues", per_size("queues_1000", ">= 0.6", "x messages/s"), run)

@@ -1,0 +1,1 @@
+"""What a broker promises, on every database, alone and beside others."""
