@@ -17,6 +17,8 @@ from rowlock.limits import FAIR_FREE_MESSAGES
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Set
 
+    from rowlock.ledger.ledger import Ledger
+
 
 class Entry(NamedTuple):
     """A message in the log, as far as a ledger cares."""
@@ -222,8 +224,9 @@ class Naive:
 
     # A ledger's own choice
 
-    def follow(self, seqs: list[int], known: Set[int], last: int, limit: int, frontier: int) -> None:
+    def follow(self, seqs: list[int], known: Set[int], last: int, limit: int, ledger: Ledger) -> None:
         """Before `hand_out`: pass the frontier as far as the ledger did, and check that nobody was forgotten."""
+        frontier = ledger.frontier
         assert frontier >= self.frontier
         passed = range(self.frontier, frontier)
         for seq in passed:
@@ -231,7 +234,9 @@ class Naive:
             assert seq <= last
             self._pass(seq)
         for seq in self.open():
-            if seq in known and seq not in seqs and self.has_expired(seq) and not self.rules.bury_expired:
+            if seq not in seqs and ledger.grant_of(seq) is None:
+                assert seq in known
+                assert self.has_expired(seq)
                 self.finish(seq)
         for seq in set(passed).intersection(self.open()).difference(seqs):
             assert self._may_set_back(seq, seqs), f"{seq} was set back, and its key has not much in flight"

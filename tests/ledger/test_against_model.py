@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from rowlock.ledger import stored
 from rowlock.ledger.ledger import EXPIRED, Ledger
@@ -17,7 +24,7 @@ from tests.ledger.naive import Copy, Entry, Handed, Naive
 from tests.ledger.rows import content, new_table, state
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable
 
     from rowlock.ledger.rules import Run
 
@@ -42,7 +49,9 @@ class Histories(RuleBasedStateMachine):
         bury_expired=st.booleans(),
         look_ahead=st.sampled_from((2, 5, 20_000)),
     )
-    def begin(self, start: int, at_most_once: bool, max_receives: int | None, bury_expired: bool, look_ahead: int) -> None:
+    def begin(
+        self, start: int, at_most_once: bool, max_receives: int | None, bury_expired: bool, look_ahead: int
+    ) -> None:
         self.rules = Rules(
             order=self.order,
             fair=self.fair,
@@ -82,10 +91,6 @@ class Histories(RuleBasedStateMachine):
     def pass_time(self, by: int) -> None:
         self.now += by
 
-    @rule(broker=st.integers(0, 1))
-    def restart(self, broker: int) -> None:
-        self.brokers[broker] = Ledger(self.rules)
-
     # Transactions
 
     @rule(
@@ -93,9 +98,12 @@ class Histories(RuleBasedStateMachine):
         broker=st.integers(0, 1),
         skew=st.sampled_from((0, 0, 0, -7)),
         works=st.integers(1, 3),
+        restarted=st.sampled_from((False, False, False, True)),
         stored=st.sampled_from((True, True, True, False)),
     )
-    def transact(self, data: Draw, broker: int, skew: int, works: int, stored: bool) -> None:
+    def transact(self, data: Draw, broker: int, skew: int, works: int, restarted: bool, stored: bool) -> None:
+        if restarted:
+            self.brokers[broker] = Ledger(self.rules)
         ledger = self.take_part(broker, self.now + skew)
         before, model_before = state(ledger), self.model.before()
         options: tuple[Callable[[Draw, Ledger], None], ...] = (
@@ -158,7 +166,7 @@ class Histories(RuleBasedStateMachine):
         handed = _each(ledger.claim(known, self.last, limit, visible_at, claim))
         if self.fair:
             seqs = [one.seq for one in handed]
-            self.model.follow(seqs, known.keys(), self.last, limit, ledger.frontier)
+            self.model.follow(seqs, known.keys(), self.last, limit, ledger)
             assert self.model.hand_out(seqs, visible_at, claim) == handed
             self.learn_buried(ledger)
         else:
@@ -275,6 +283,7 @@ class Fairly(Histories):
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("machine", [Histories, ByKey, InTopicOrder, Fairly])
 def test_every_history_is_that_of_the_model(machine: type[Histories], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stored, "ERA_CHANGES", 4)

@@ -32,7 +32,7 @@ LAST = MESSAGES // PARTS
 PAGES = 500
 CURSORS = 1_000
 """More rows than a statement may read, so that reading a whole table is noticed."""
-NO_PLAN = ("INSERT", "SET", "START", "COMMIT", "EXPLAIN", "SHOW")
+NO_PLAN = ("INSERT", "REPLACE", "SET", "START", "COMMIT", "EXPLAIN", "SHOW")
 SMALL_TABLES = ("delays", "writers")
 """They hold what waits and who writes at present: reading all of them is allowed, and rare."""
 
@@ -161,7 +161,7 @@ async def cycle(session: Session) -> None:
 
 
 OPERATIONS: dict[str, tuple[Callable[[Session], Awaitable[Any]], int]] = {
-    "cycle": (cycle, 2 * PAGES + 60),
+    "cycle": (cycle, 2 * PAGES + 200),
     "messages_within": (lambda s: s.lane.messages([Wanted(1, 1_000, 1_100, 1_000)], []), 250),
     "messages": (lambda s: s.lane.messages([Wanted(1, 1_000, 1_100, 500)], [(2, 5), (3, 9)]), 1_200),
     "first_live": (lambda s: s.lane.first_live(1, 100, 50, LAST), 120),

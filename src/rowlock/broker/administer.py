@@ -476,19 +476,24 @@ class Administer:
 
     async def _transact(self, number: int, scope: Scope, decide: Decide) -> None:
         """Lock, decide, write. Every decision here may be made twice, so an unknown outcome is simply tried again."""
+        problem: Exception | None = None
         async with self._busy:
             for attempt in range(TRIES):
                 try:
                     lane = await self._lane(number)
                     await self._decide(lane, self._writers[number], scope, decide)
                     return
-                except Contended:
+                except Contended as fault:
+                    problem = fault
                     await asyncio.sleep(random.uniform(0, 0.01) * min(attempt + 1, 10))
-                except Lost:
+                except Lost as fault:
+                    problem = fault
                     if broken := self._lanes.pop(number, None):
                         await broken.close()
                     await asyncio.sleep(0.1)
-            raise Unavailable("The change could not be made in time; it is completed when it is used or asked for again.")
+            raise Unavailable(
+                f"The change could not be made in time ({problem}); it is completed when it is used or asked for again."
+            )
 
     async def _decide(self, lane: Lane, writer: Writer, scope: Scope, decide: Decide) -> None:
         try:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
+import time
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
 from typing import Any, Protocol, TypeVar
 
 from rowlock import ids, limits
@@ -27,7 +28,10 @@ from rowlock.ids import Receipt
 from rowlock.ledger.rules import Verdict
 from rowlock.model import Claimed, Message, Published
 from rowlock.settings import check_seconds
+from rowlock.store.faults import Lost
 from rowlock.store.port import Cursor, Durability, Store
+
+log = logging.getLogger("rowlock")
 
 _T = TypeVar("_T")
 OUTDATED_TRIES = 20
@@ -147,8 +151,10 @@ class Broker:
         """Do something that no caller waits for."""
 
         async def quietly() -> None:
-            with suppress(RowlockError, Outdated):
+            try:
                 await doing
+            except (RowlockError, Outdated) as error:
+                log.info("Put off: %s", error)
 
         task = asyncio.get_running_loop().create_task(quietly())
         self._tasks.add(task)
@@ -158,11 +164,18 @@ class Broker:
         """Do what depends on the catalog; where that turns out to be outdated, look again and repeat."""
         if self._closed:
             raise Closed("The broker was closed.")
-        for attempt in range(OUTDATED_TRIES):
+        patient_until = time.monotonic() + self._patience
+        attempt = 0
+        while attempt < OUTDATED_TRIES:
             try:
                 return await action()
             except Outdated:
                 await self._look_again(name, attempt)
+                attempt += 1
+            except Lost:
+                if time.monotonic() > patient_until:
+                    raise
+                await asyncio.sleep(random.uniform(0.05, 0.2))
         raise Unavailable(f"{name!r} is being changed by somebody else; nothing was done.")
 
     async def _look_again(self, name: str, attempt: int) -> None:

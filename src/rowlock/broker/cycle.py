@@ -99,7 +99,6 @@ class Cycle:
         if self._closing:
             work.fail(Closed("The broker was closed."))
             return
-        work.since = time.monotonic()
         self._inbox.append(work)
         self._wake.set()
         if self._task is None:

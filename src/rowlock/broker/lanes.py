@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from rowlock.errors import RowlockError
+from rowlock.store.faults import StoreFault
 from rowlock.store.port import Durability, Lane, Store
 
 
@@ -27,7 +28,7 @@ class Lanes:
             try:
                 yield lane
             except BaseException as fault:
-                if not isinstance(fault, RowlockError):
+                if isinstance(fault, StoreFault) or not isinstance(fault, RowlockError):
                     del self._lanes[number]
                     await lane.close()
                 raise

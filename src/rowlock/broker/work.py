@@ -7,6 +7,7 @@ decided again when the database turned out to be otherwise. Its caller is answer
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -63,7 +64,7 @@ class Work:
     def __init__(self) -> None:
         self.parts = {}
         self.places = {}
-        self.since = 0.0
+        self.since = time.monotonic()
         self.future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
     def is_idle(self, draft: Draft) -> bool:

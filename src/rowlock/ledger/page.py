@@ -94,16 +94,7 @@ class Page:
         return [(grant, count) for grant, count in counts if count]
 
     def compact(self) -> None:
-        """Forget grants without messages, and number the others anew."""
-        table = bytearray(256)
-        kept: list[Grant] = []
-        for number, grant in enumerate(self.grants, 1):
-            if number in self.slots:
-                kept.append(grant)
-                table[number] = len(kept)
-        if len(kept) != len(self.grants):
-            self.slots = self.slots.translate(table)
-            self.grants = kept
+        self.slots, self.grants = _compacted(self.slots, self.grants)
 
     def encode(self) -> bytes:
         self.compact()
@@ -112,9 +103,13 @@ class Page:
 
 def decode(data: bytes, shared: dict[bytes, Grant]) -> tuple[bytearray, list[Grant]]:
     """The slots and grants of a stored page; `shared` makes equal grants of one ledger one object."""
-    size, slots_at = _GRANT.size, 1 + data[0] * _GRANT.size
+    count = data[0] if data else 0
+    size, slots_at = _GRANT.size, 1 + count * _GRANT.size
     if len(data) != slots_at + PAGE_MESSAGES:
-        raise Defect(f"A stored page of {len(data)} bytes with {data[0]} grants should have {slots_at + PAGE_MESSAGES}.")
+        raise Defect(f"A stored page of {len(data)} bytes with {count} grants should have {slots_at + PAGE_MESSAGES}.")
+    slots = bytearray(data[slots_at:])
+    if max(slots) > count:
+        raise Defect(f"A stored page with {count} grants has a message of grant {max(slots)}.")
     grants = []
     for start in range(1, slots_at, size):
         packed = data[start : start + size]
@@ -122,4 +117,17 @@ def decode(data: bytes, shared: dict[bytes, Grant]) -> tuple[bytearray, list[Gra
         if grant is None:
             grant = shared[packed] = unpack_grant(packed)
         grants.append(grant)
-    return bytearray(data[slots_at:]), grants
+    return _compacted(slots, grants)
+
+
+def _compacted(slots: bytearray, grants: list[Grant]) -> tuple[bytearray, list[Grant]]:
+    """Without grants that have no messages here, and equal ones as one (two decisions may give alike)."""
+    table = bytearray(256)
+    numbers: dict[bytes, int] = {}
+    kept: list[Grant] = []
+    for number, grant in enumerate(grants, 1):
+        if number in slots:
+            table[number] = numbers.setdefault(grant.packed, len(kept) + 1)
+            if table[number] > len(kept):
+                kept.append(grant)
+    return (slots, grants) if len(kept) == len(grants) else (slots.translate(table), kept)

@@ -93,12 +93,12 @@ class Faults:
     async def _die_committing(self) -> None:
         running = [broker for broker in self._brokers if broker.alive and not broker.stopped]
         broker = self._random.choice(running or self._brokers)
-        life = broker.spec.life
+        life, kills = broker.spec.life, broker.kills
         self._tell(f"broker process {broker.spec.number} dies in the middle of a transaction")
         broker.doom(DIE_COMMITTING)
         while broker.spec.life == life:
             await asyncio.sleep(0.02)
-        self.counts[CRASHED] += 1
+        self.counts[CRASHED] += broker.kills == kills
 
 
 async def _as_coroutine(action: Callable[[], Awaitable[None]]) -> None:

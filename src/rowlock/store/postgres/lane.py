@@ -52,7 +52,7 @@ def names_of(lane: int) -> dict[str, str]:
     """What the placeholders in this lane's statements stand for."""
     names = {"lane": schema_of(lane), "clock": CLOCK, "clock_tolerance": str(limits.CYCLE_CLOCK_MS)}
     functions = statements.load(PACKAGE, "functions.sql")
-    put = functions["put_parameters"].partition("\n")[2]
+    put = functions["put_parameters"]
     compared, one = (_parameters(functions[name]) for name in ("attempt", "attempt_one"))
     written = PARAMETER.findall(put)
     return names | {
