@@ -79,3 +79,5 @@ HEALTH_SECONDS = 5
 HTTP_DRAIN_SECONDS = 10
 """How long requests under way may take once the server was told to end."""
 HTTP_BACKLOG_CONNECTIONS = 2048
+METRICS_SUBSCRIPTIONS_COUNT = 100
+"""Each costs a few statements at every scrape."""

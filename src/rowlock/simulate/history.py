@@ -12,13 +12,16 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from rowlock.simulate import records
-from rowlock.simulate.records import EXTEND, OK, RELEASE, SETTLE, STALE
+from rowlock.simulate.records import EXTEND, OK, SETTLE
 from rowlock.simulate.streams import Streams
 
 SLACK_SECONDS = 0.25
 """How much earlier than its timeout a hold may end, seen by our clock: a hold counts from the database's time, for which a
 cycle may be decided up to 50 ms early (limits.CYCLE_CLOCK_MS); both clocks are cut to milliseconds; and the database's
 clock may be set or slewed a little against the monotonic one."""
+
+
+NEVER = float("inf")
 
 
 class Publish(Struct, gc=False):
@@ -53,6 +56,13 @@ class Message(Struct):
             return None
         return max(one.ended or 0.0 for one in self.publishes) + self.expires_in + SLACK_SECONDS
 
+    @property
+    def expired_from(self) -> float:
+        """Until then, for certain, it had not expired."""
+        if self.expires_in is None or not self.publishes:
+            return NEVER
+        return min(one.began for one in self.publishes) + self.expires_in - SLACK_SECONDS
+
 
 class Action(Struct, gc=False):
     """A settle, extend or release of one hand-out."""
@@ -66,6 +76,9 @@ class Action(Struct, gc=False):
     @property
     def may_have_happened(self) -> bool:
         return self.outcome in (OK, records.UNKNOWN, None)
+
+    def __str__(self) -> str:
+        return f"{self.verb} at {at(self.began)} to {at(self.ended)}"
 
 
 class HandOut(Struct):
@@ -100,19 +113,27 @@ class HandOut(Struct):
         for action in self.actions:
             if action is before:
                 break
-            if action.verb == EXTEND and action.outcome == OK and action.ended is not None and action.ended < until:
+            if action.verb == EXTEND and action.outcome == OK:
                 until = action.began + action.seconds - SLACK_SECONDS
-            elif action.verb != EXTEND and action.outcome not in (STALE, records.REFUSED):
+            elif action.verb != EXTEND and action.may_have_happened:
                 until = min(until, action.began)
         return until
 
-    def run_out_by(self) -> float:
-        """From then on, for certain, the hold had run out."""
+    def run_out_by(self, before: Action) -> float:
+        """From then on, for certain, the hold had run out (as far as the consumer had acted `before` an action)."""
         ends = [self.at + self.timeout]
         for action in self.actions:
+            if action is before:
+                break
             if action.verb == EXTEND and action.may_have_happened:
-                ends.append(float("inf") if action.ended is None else action.ended + action.seconds)
+                ends.append(NEVER if action.ended is None else action.ended + action.seconds)
         return max(ends) + SLACK_SECONDS
+
+    def __str__(self) -> str:
+        return (
+            f"{self.message.name} ({self.subscription}, sequence {self.handed.sequence}, received {self.receives} times) "
+            f"handed out at {at(self.asked)} to {at(self.at)} for {self.timeout} s by {self.answer[0]}"
+        )
 
 
 class History:
@@ -126,17 +147,21 @@ class History:
         self.happened: Counter[str] = Counter()
         self.troubles: list[str] = []
 
-    def add(self, source: str, told: Iterable[records.Record]) -> None:
-        """The records of one process. Those of all publishes must be added before hand-outs can be understood: see `read`."""
+    def add_publishes(self, told: Iterable[records.Record]) -> None:
+        """Of one process. All publishes come before the first hand-out: a process may be handed what another published."""
         publishing: dict[int, list[tuple[Message, Publish]]] = {}
-        acting: dict[int, Action] = {}
-        answers: dict[int, list[HandOut]] = {}
         for record in told:
             if isinstance(record, records.Publishing):
                 publishing[record.call] = [self._published(one, record) for one in record.messages]
             elif isinstance(record, records.Published):
                 _answered(publishing.pop(record.call), record)
-            elif isinstance(record, records.HandedOut):
+
+    def add_hand_outs(self, source: str, told: Iterable[records.Record]) -> None:
+        """Of one process, with what became of them."""
+        acting: dict[int, Action] = {}
+        answers: dict[int, list[HandOut]] = {}
+        for record in told:
+            if isinstance(record, records.HandedOut):
                 answers[record.call] = [self._handed_out(one, source, record) for one in record.messages]
             elif isinstance(record, records.Acting):
                 action = acting[record.call] = Action(record.verb, record.at, record.seconds)
@@ -144,16 +169,13 @@ class History:
             elif isinstance(record, records.Acted):
                 action = acting.pop(record.call)
                 action.ended, action.outcome = record.at, record.outcome
-            else:
+            elif isinstance(record, records.Happened):
                 self._note(record)
 
     def _published(self, one: records.Outgoing, record: records.Publishing) -> tuple[Message, Publish]:
         message = self.messages.get(one.name)
-        if message is None or not message.publishes:
-            known = message
-            message = Message(one.name, record.topic, one.key, one.expires_in)
-            message.handed = known.handed if known is not None else {}
-            self.messages[one.name] = message
+        if message is None:
+            message = self.messages[one.name] = Message(one.name, record.topic, one.key, one.expires_in)
         publish = Publish(record.at, None, None, None)
         message.publishes.append(publish)
         return message, publish
@@ -161,7 +183,7 @@ class History:
     def _handed_out(self, one: records.Handed, source: str, record: records.HandedOut) -> HandOut:
         message = self.messages.get(one.name)
         if message is None:
-            message = Message(one.name, "", None, None)
+            message = self.messages[one.name] = Message(one.name, "", one.key, None)
         answer = (source, record.call)
         given = HandOut(message, one, record.subscription, answer, record.asked, record.at, record.timeout)
         if not message.publishes:
@@ -175,7 +197,14 @@ class History:
             self.troubles.append(record.text)
 
     def hand_outs(self) -> Iterable[HandOut]:
-        return (one for message in self.messages.values() for given in message.handed.values() for one in given)
+        return (one for given in self.by_subscription() for one in given)
+
+    def by_subscription(self) -> Iterable[list[HandOut]]:
+        """The hand-outs of each message to each subscription, in the order of their answers."""
+        return (given for message in self.messages.values() for given in message.handed.values())
+
+    def acknowledged(self) -> list[Message]:
+        return [message for message in self.messages.values() if message.acknowledged]
 
 
 def _answered(publishes: list[tuple[Message, Publish]], record: records.Published) -> None:
@@ -188,15 +217,15 @@ def read(streams: Streams, directory: Path) -> History:
     """The history that the processes of a run wrote into a folder."""
     history = History(streams)
     files = sorted(directory.glob(f"*{records.SUFFIX}"))
-    kinds = (records.Publishing, records.Published)
     for path in files:
-        history.add(path.stem, (one for one in records.read(path) if isinstance(one, kinds)))
+        history.add_publishes(records.read(path))
     for path in files:
-        history.add(path.stem, (one for one in records.read(path) if not isinstance(one, kinds)))
+        history.add_hand_outs(path.stem, records.read(path))
     for message in history.messages.values():
         for given in message.handed.values():
             given.sort(key=lambda one: (one.at, one.receives))
     return history
 
 
-__all__ = ["EXTEND", "RELEASE", "SETTLE", "Action", "HandOut", "History", "Message", "Publish", "read"]
+def at(moment: float | None) -> str:
+    return "no answer" if moment is None else f"{moment:.3f}"

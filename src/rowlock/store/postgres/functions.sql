@@ -31,7 +31,7 @@
 -- name: put
 -- Writes. RL001 says that what was to be replaced had changed: everything is rolled back.
 -- The unnests stand in the select list: in FROM each would be copied to a tuplestore of its own first.
-create or replace function {lane}.put(
+create or replace function {lane}.put_{code}(
     {put_parameters}
 ) returns void language plpgsql as $$
 declare
@@ -167,7 +167,7 @@ $$;
 -- (one number, because a row of two costs a tuplestore).
 -- Lock rows carry their version, so locking and comparing that is one statement; a last sequence or a head read beside
 -- the lock would be as old as the wait for it.
-create or replace function {lane}.attempt(
+create or replace function {lane}.attempt_{code}(
     decided_at bigint,
     expected_parts bigint[], expected_versions bigint[], expected_lasts bigint[],
     ledger_parts bigint[], ledger_subs bigint[], ledger_versions bigint[], ledger_heads bigint[],
@@ -237,7 +237,7 @@ begin
             return -clock;
         end if;
     end if;
-    perform {lane}.put({put_arguments});
+    perform {lane}.put_{code}({put_arguments});
     return clock;
 end
 $$;
@@ -245,7 +245,7 @@ $$;
 -- name: attempt_one
 -- The same for one caller with nothing beside it: at most one of each, in scalars and plain statements. That is a third
 -- of the processor time of `attempt` (figures in docs/adr), and most of what a lone caller waits for besides the disk.
-create or replace function {lane}.attempt_one(
+create or replace function {lane}.attempt_one_{code}(
     decided_at bigint,
     expected_part bigint, expected_version bigint, expected_last bigint,
     ledger_part bigint, ledger_sub bigint, ledger_version bigint, ledger_head bigint,
@@ -320,7 +320,7 @@ $$;
 -- name: lock
 -- Locks in the one order (partitions, then cursors; the lists come sorted), and reads by later statements.
 -- Rows are (what, numbers in the order of the port's struct, data): c clock, p partition, l cursor with its head, g page.
-create or replace function {lane}.lock(
+create or replace function {lane}.lock_{code}(
     lock_parts bigint[], lock_whole bigint[],
     ledger_parts bigint[], ledger_subs bigint[], known_heads bigint[], known_stamps text[]
 ) returns table (what "char", numbers bigint[], data bytea) language plpgsql as $$
@@ -401,7 +401,7 @@ $$;
 -- name: fence
 -- Waits for whatever still holds the turn's rows, then says whether the turn was committed; if it was not, takes away
 -- what it would have replaced (or takes its place), so that it never can be.
-create or replace function {lane}.fence(
+create or replace function {lane}.fence_{code}(
     turn_writer bigint, turn_stamp bigint, previous_writer bigint, previous_stamp bigint
 ) returns boolean language plpgsql as $$
 declare
@@ -423,7 +423,7 @@ $$;
 
 -- name: sequence_at
 -- published_at never decreases within a partition, so that the first sequence at a time is found by bisection.
-create or replace function {lane}.sequence_at(wanted_part bigint, wanted_time bigint)
+create or replace function {lane}.sequence_at_{code}(wanted_part bigint, wanted_time bigint)
 returns bigint language plpgsql as $$
 declare
     low bigint;

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
+from zlib import crc32
 
 from msgspec.structs import astuple
 
@@ -56,12 +57,18 @@ def names_of(lane: int) -> dict[str, str]:
     compared, one = (_parameters(functions[name]) for name in ("attempt", "attempt_one"))
     written = PARAMETER.findall(put)
     return names | {
+        "code": code_of(functions),
         "put_parameters": put,
         "put_arguments": ", ".join(written),
         "put_numbers": numbers(len(written)),
         "attempt_numbers": numbers(len(compared) + len(written)),
         "attempt_one_numbers": numbers(len(one)),
     }
+
+
+def code_of(functions: dict[str, str]) -> str:
+    """The functions' names carry this, so that brokers of two releases can work on one database, each with its own."""
+    return f"{crc32(''.join(functions.values()).encode()):08x}"
 
 
 def _parameters(function: str) -> list[str]:

@@ -2,19 +2,19 @@
 -- looked up for a list stands in a LATERAL subquery with a limit, which the planner cannot turn around.
 
 -- name: attempt
-select {lane}.attempt({attempt_numbers})
+select {lane}.attempt_{code}({attempt_numbers})
 
 -- name: attempt_one
-select {lane}.attempt_one({attempt_one_numbers})
+select {lane}.attempt_one_{code}({attempt_one_numbers})
 
 -- name: put
-select {lane}.put({put_numbers})
+select {lane}.put_{code}({put_numbers})
 
 -- name: lock
-select what, numbers, data from {lane}.lock($1, $2, $3, $4, $5, $6)
+select what, numbers, data from {lane}.lock_{code}($1, $2, $3, $4, $5, $6)
 
 -- name: fence
-select {lane}.fence($1, $2, $3, $4)
+select {lane}.fence_{code}($1, $2, $3, $4)
 
 -- name: ranges
 -- The window adds up sizes, not bodies: a body beyond the bound is not read from its toast table.
@@ -91,7 +91,7 @@ select part, sub, page, era, stamp, frontier, outstanding, at, data
 from {lane}.pages where part = $1 and sub = $2 order by page, era
 
 -- name: sequence_at
-select {lane}.sequence_at($1, $2)
+select {lane}.sequence_at_{code}($1, $2)
 
 -- name: progress
 select coalesce(sum(moved), 0)::bigint from {lane}.progress where move = $1

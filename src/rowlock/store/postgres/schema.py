@@ -25,12 +25,12 @@ async def migrate(connection: Connection, wanted_lanes: int) -> int:
     await _bootstrap(connection)
     await _run(connection, "begin")
     try:
-        version, lanes = await _locked_state(connection)
+        version, lanes, has_functions = await _locked_state(connection)
         if version > VERSION:
             raise SchemaTooNew(
                 f"the database's schema has version {version}, this Rowlock knows {VERSION}: update Rowlock"
             )
-        for step in steps(version, lanes, max(lanes, wanted_lanes)):
+        for step in steps(version, lanes, max(lanes, wanted_lanes), has_functions=has_functions):
             await _run(connection, step)
         await _run(connection, "commit")
     except BaseException:
@@ -39,9 +39,9 @@ async def migrate(connection: Connection, wanted_lanes: int) -> int:
     return max(lanes, wanted_lanes)
 
 
-def steps(version: int, lanes: int, wanted_lanes: int) -> list[str]:
+def steps(version: int, lanes: int, wanted_lanes: int, *, has_functions: bool) -> list[str]:
     """All that is to be executed, in order. Functions and views are code, not data: made anew after any change."""
-    if version == VERSION and lanes == wanted_lanes:
+    if version == VERSION and lanes == wanted_lanes and has_functions:
         return []
     found = [_schema(0)[f"control_{number}"] for number in range(version + 1, VERSION + 1)]
     for lane in range(wanted_lanes):
@@ -84,11 +84,15 @@ async def _bootstrap(connection: Connection) -> None:
     raise Contended(f"the schema could not be created: lost the race against other processes {RACES} times")
 
 
-async def _locked_state(connection: Connection) -> tuple[int, int]:
+async def _locked_state(connection: Connection) -> tuple[int, int, bool]:
+    """The schema's version, its lanes, and whether the last lane has this release's functions."""
     locked = "select number from rowlock.meta where name = 'schema_version' for update"
     version: int = await call(connection, connection.fetchval(locked))
     lanes: int = await call(connection, connection.fetchval("select number from rowlock.meta where name = 'lanes'"))
-    return version, lanes
+    names = names_of(max(lanes, 1) - 1)
+    last = f"{names['lane']}.{LANE_FUNCTIONS[-1]}_{names['code']}"
+    has_functions: bool = await call(connection, connection.fetchval("select to_regproc($1) is not null", last))
+    return version, lanes, has_functions
 
 
 async def _run(connection: Connection, sql: str) -> None:

@@ -1,0 +1,201 @@
+"""`rowlock send`: messages from the command line, from a file, or from a pipe."""
+
+from __future__ import annotations
+
+import os
+import sys
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, BinaryIO
+
+import typer
+from rich.progress import BarColumn, DownloadColumn, SpinnerColumn, TextColumn, TimeRemainingColumn
+
+from rowlock.cli.options import DEFAULT_STORE, Json, Store, duration, moment
+from rowlock.cli.output import bar, plain, plural, print_json, say
+from rowlock.cli.running import opened
+from rowlock.errors import PublishRefused, RowlockError
+from rowlock.model import Message, Published
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from datetime import datetime
+
+    from rowlock.blocking import Broker
+
+BATCH_MESSAGES = 1_000
+BATCH_BYTES = 1024 * 1024
+
+Destination = Annotated[str, typer.Argument(help="The queue or topic.", show_default=False)]
+Texts = Annotated[
+    list[str] | None,
+    typer.Argument(
+        help="One message each. Without any, standard input is read, one message a line.", show_default=False
+    ),
+]
+File = Annotated[
+    Path | None,
+    typer.Option(
+        "--file",
+        "-f",
+        help="Read this file, one message a line; - is standard input.",
+        exists=True,
+        dir_okay=False,
+        allow_dash=True,
+    ),
+]
+Whole = Annotated[bool, typer.Option("--whole", help="What is read is a single message, and not one a line.")]
+Key = Annotated[str | None, typer.Option("--key", "-k", help="The key: messages of one key stay in order.")]
+Attributes = Annotated[
+    list[str] | None,
+    typer.Option("--attribute", "-a", metavar="NAME=VALUE", help="An attribute; it may be given several times."),
+]
+Delay = Annotated[float | None, typer.Option(parser=duration, metavar="TIME", help="Hand it out only after this time.")]
+Due = Annotated[
+    str | None,
+    typer.Option(metavar="WHEN", help="Hand it out at this time: 2030-12-31T18:00, with a zone if you like."),
+]
+Expires = Annotated[
+    float | None, typer.Option(parser=duration, metavar="TIME", help="Never hand it out when this time is over.")
+]
+DeduplicationId = Annotated[
+    str | None, typer.Option(metavar="ID", help="Store it only if no message with this id came lately.")
+]
+
+
+def send(
+    name: Destination,
+    texts: Texts = None,
+    file: File = None,
+    whole: Whole = False,
+    key: Key = None,
+    attribute: Attributes = None,
+    delay: Delay = None,
+    due: Due = None,
+    expires_in: Expires = None,
+    deduplication_id: DeduplicationId = None,
+    store: Store = DEFAULT_STORE,
+    json: Json = False,
+) -> None:
+    """Send messages to a queue or topic. When it returns, they are stored durably."""
+    due_at = _due(due)
+    attributes = _attributes(attribute or [])
+    if texts and (file or whole):
+        raise typer.BadParameter("Give the messages as arguments, or a file, and not both.")
+
+    def message(body: bytes) -> Message:
+        return Message(body, key, attributes, expires_in, delay, due_at, deduplication_id)
+
+    bodies, stream = _bodies(texts, file, whole=whole)
+    batches = _batches(bodies)
+    first = next(batches, [])
+    if deduplication_id is not None and len(first) > 1:
+        raise typer.BadParameter("There is more than one message, and a deduplication id is for one.")
+    with opened(store) as broker:
+        sent = _Sent(broker, name, message, keep=json)
+        if stream is None or not first:
+            sent.publish(first)
+        else:
+            _publish_all(sent, chain([first], batches), stream, shown=not json)
+        _print(sent, json=json)
+
+
+class _Sent:
+    """What was stored so far."""
+
+    def __init__(self, broker: Broker, name: str, message: Callable[[bytes], Message], *, keep: bool):
+        self.name = name
+        self.count = 0
+        self.duplicates = 0
+        self.kept: list[Published] = []
+        self._broker = broker
+        self._message = message
+        self._keep = keep
+
+    def publish(self, bodies: list[bytes]) -> None:
+        try:
+            published = self._broker.publish(self.name, [self._message(body) for body in bodies])
+        except PublishRefused as error:
+            number, reason = error.refused[0]
+            stored = sum(one is not None for one in error.published)
+            what = f"Message {self.count + number + 1}" if len(bodies) > 1 or self.count else "The message"
+            raise RowlockError(f"{what} was refused: {reason}{self._so_far(stored, len(error.refused))}") from None
+        except RowlockError as error:
+            raise type(error)(f"{error}{self._so_far(0, 0)}") from None
+        self.count += len(published)
+        self.duplicates += sum(one.duplicate for one in published)
+        if self._keep:
+            self.kept += published
+
+    def _so_far(self, stored: int, refused: int) -> str:
+        stored += self.count
+        more = f" ({plural(refused, 'message')} in all were refused.)" if refused > 1 else ""
+        return (
+            f"{more} {plural(stored, 'message')} before and beside it {'is' if stored == 1 else 'are'} stored."
+            if stored
+            else more
+        )
+
+
+def _publish_all(sent: _Sent, batches: Iterator[list[bytes]], stream: BinaryIO, *, shown: bool) -> None:
+    """Batch by batch, with a bar where a file says how long it is."""
+    size = os.fstat(stream.fileno()).st_size if stream.seekable() else None
+    known = [BarColumn(), DownloadColumn(), TimeRemainingColumn()] if size else [SpinnerColumn()]
+    done = 0
+    with bar("Sending", *known, TextColumn("{task.fields[sent]:,} messages"), shown=shown) as progress:
+        task = progress.add_task("", total=size, sent=0)
+        for batch in batches:
+            sent.publish(batch)
+            done += sum(map(len, batch)) + len(batch)
+            progress.update(task, completed=done, sent=sent.count)
+
+
+def _print(sent: _Sent, *, json: bool) -> None:
+    if json:
+        result = {"name": sent.name, "published": sent.count, "duplicates": sent.duplicates}
+        print_json({**result, "messages": plain(sent.kept)})
+        return
+    stored = sent.count - sent.duplicates
+    again = f"; {plural(sent.duplicates, 'message')} had been stored before" if sent.duplicates else ""
+    say(f"{plural(stored, 'message')} stored in {sent.name}{again}.")
+
+
+def _bodies(texts: list[str] | None, file: Path | None, *, whole: bool) -> tuple[Iterator[bytes], BinaryIO | None]:
+    """The messages' bodies, and the stream that they are read from."""
+    if texts:
+        return (os.fsencode(text) for text in texts), None
+    if file is None and sys.stdin.isatty():
+        raise typer.BadParameter("There is no message: give a text, --file, or something on standard input.")
+    stream = sys.stdin.buffer if file is None or str(file) == "-" else file.open("rb")
+    if whole:
+        return iter([stream.read()]), None
+    return (line.removesuffix(b"\n") for line in stream), stream
+
+
+def _batches(bodies: Iterator[bytes]) -> Iterator[list[bytes]]:
+    batch: list[bytes] = []
+    size = 0
+    for body in bodies:
+        batch.append(body)
+        size += len(body)
+        if len(batch) == BATCH_MESSAGES or size >= BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def _due(text: str | None) -> datetime | None:
+    return None if text is None else moment(text)
+
+
+def _attributes(given: list[str]) -> dict[str, str | int | float | bool | bytes] | None:
+    found: dict[str, str | int | float | bool | bytes] = {}
+    for one in given:
+        name, equals, value = one.partition("=")
+        if not equals or not name:
+            raise typer.BadParameter(f"{one!r} is no attribute: write name=value.")
+        if name in found:
+            raise typer.BadParameter(f"The attribute {name!r} is given twice.")
+        found[name] = value
+    return found or None

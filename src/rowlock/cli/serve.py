@@ -1,0 +1,44 @@
+"""`rowlock serve`: the broker as a process of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rowlock.blocking.loop import new_event_loop
+from rowlock.cli.options import Json, Store
+from rowlock.cli.output import console, note, print_json, without_password
+
+DEFAULT_STORE = "sqlite:///data/rowlock.db"
+HOST = "127.0.0.1"
+PORT = 9324
+
+Host = Annotated[str, typer.Option(help="The address to listen on; 0.0.0.0 is every one of this machine.")]
+Port = Annotated[int, typer.Option(help="The port to listen on; 0 is any free one.", min=0, max=65535)]
+
+
+def serve(host: Host = HOST, port: Port = PORT, store: Store = DEFAULT_STORE, json: Json = False) -> None:
+    """Run a broker until SIGTERM or Ctrl-C: timers, expiry, retention and redrives go on, and /health, /version and
+    /metrics answer over HTTP.
+    """
+    # The server's libraries take longer to import than most commands run.
+    from rowlock.server.run import run
+
+    if store == DEFAULT_STORE:
+        Path("data").mkdir(exist_ok=True)
+
+    def ready(address: str) -> None:
+        if json:
+            print_json({"address": address, "store": without_password(store)})
+        else:
+            console().print(
+                f"[green]✓[/green] Rowlock serves {without_password(store)} at {address} (health, version, metrics)",
+                soft_wrap=True,
+            )
+            note(f"Other commands find it with: export ROWLOCK_STORE={without_password(store)}")
+
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        runner.run(run(store, host, port, ready=ready))
