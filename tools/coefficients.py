@@ -18,9 +18,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-import psutil
-
 import rowlock
+from rowlock.bench.servers import cpu_seconds
 from rowlock.localservers import LocalMariadb, LocalPostgres, LocalServer
 
 SIZES = (100, 1024, 4096)
@@ -65,11 +64,7 @@ class Database:
         return int(fields["wchar"]), 0
 
     def cpu(self) -> float:
-        if self._server is None or self._server.pid is None:
-            return 0.0
-        server = psutil.Process(self._server.pid)
-        family = [server, *server.children(recursive=True)]
-        return sum(one.cpu_times().user + one.cpu_times().system for one in family)
+        return 0.0 if self._server is None else cpu_seconds(self._server.pid)
 
     def bytes_on_disk(self) -> int:
         """Of the table of messages, with its index (SQLite: of the file)."""

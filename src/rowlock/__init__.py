@@ -3,7 +3,9 @@
 from rowlock import blocking
 from rowlock.embedded import Broker, ClaimedMessage, open
 from rowlock.model import Depth, Description, Message, Origin, Published, Redrive
-from rowlock.version import VERSION as __version__
+from rowlock.version import VERSION
+
+__version__ = VERSION
 
 __all__ = [
     "Broker",

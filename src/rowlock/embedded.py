@@ -1,10 +1,10 @@
 """The library: a broker inside your process, on your database.
 
-    async with rowlock.open("sqlite:///orders.db") as broker:
-        await broker.create_queue("orders")
-        await broker.publish("orders", [Message(b"...")])
-        for message in await broker.claim("orders", wait=20):
-            await message.settle()
+async with rowlock.open("sqlite:///orders.db") as broker:
+    await broker.create_queue("orders")
+    await broker.publish("orders", [Message(b"...")])
+    for message in await broker.claim("orders", wait=20):
+        await message.settle()
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import getpass
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 from rowlock import limits
 from rowlock.broker.broker import Broker as Engine
@@ -112,9 +112,7 @@ class Broker:
         patience: float = limits.PATIENCE_SECONDS,
     ):
         self._lanes = lanes
-        self._engine = Engine(
-            connect(url), owner=_owner(owner), create_on_use=create_on_use, patience=patience
-        )
+        self._engine = Engine(connect(url), owner=_owner(owner), create_on_use=create_on_use, patience=patience)
         self._delivery = Delivery(self._engine)
         self._describe = Describe(self._engine)
         self._redriving = Redriving(self._engine)
@@ -130,8 +128,9 @@ class Broker:
         await self._delivery.close()
         await self._engine.close()
 
-    async def __aenter__(self) -> Broker:
-        return await self.open()
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -249,9 +248,7 @@ class Broker:
 
     # Moving about
 
-    async def seek(
-        self, name: str, to: str | int | datetime, *, partition: int | None = None
-    ) -> dict[int, int]:
+    async def seek(self, name: str, to: str | int | datetime, *, partition: int | None = None) -> dict[int, int]:
         """Start a subscription again from 'earliest', 'latest', a time, or a sequence. Every hold is dropped.
 
         Returns, by partition, the next sequence.
@@ -270,9 +267,7 @@ class Broker:
         """Forget every message that is in a queue now."""
         await self._engine.purge(name)
 
-    async def redrive(
-        self, source: str, destination: str | None = None, *, rate: float | None = None
-    ) -> Redrive:
+    async def redrive(self, source: str, destination: str | None = None, *, rate: float | None = None) -> Redrive:
         """Begin to move a dead-letter queue's messages back to where they came from, or to another queue."""
         return await self._redriving.begin(source, destination, rate)
 
@@ -280,8 +275,9 @@ class Broker:
         """Redrives, the newest first."""
         return await self._redriving.tasks(source)
 
-    async def cancel_redrive(self, id: int) -> Redrive:
-        return await self._redriving.cancel(id)
+    async def cancel_redrive(self, task: int) -> Redrive:
+        """Stop a redrive; what it has moved stays moved."""
+        return await self._redriving.cancel(task)
 
 
 def open(
@@ -315,15 +311,17 @@ def _check(verdicts: Sequence[Verdict], batch: Sequence[ClaimedMessage | str], *
     stale = [one for verdict, one in zip(verdicts, batch, strict=True) if verdict in bad]
     if stale:
         raise StaleReceipt(
-            f"{len(stale)} of {len(batch)} receipts are not valid any more (the message was settled, handed out again, or "
-            f"its hold ran out); the first is {stale[0]!r:.120}. The others took effect."
+            f"{len(stale)} of {len(batch)} receipts are not valid any more (the message was settled, handed out again, "
+            f"or its hold ran out); the first is {stale[0]!r:.120}. The others took effect."
         )
 
 
 def _owner(owner: object) -> str:
     if owner is not None:
         if not isinstance(owner, str) or not 0 < len(owner) <= limits.OWNER_CHARS or "\0" in owner:
-            raise InvalidArgument(f"owner is {owner!r:.160}: it must be a text of 1 to {limits.OWNER_CHARS} characters.")
+            raise InvalidArgument(
+                f"owner is {owner!r:.160}: it must be a text of 1 to {limits.OWNER_CHARS} characters."
+            )
         return owner
     try:
         return getpass.getuser()

@@ -27,7 +27,8 @@ class Fixed(Struct, frozen=True, forbid_unknown_fields=True, tag="fixed", tag_fi
 
 
 class Exponential(Struct, frozen=True, forbid_unknown_fields=True, tag="exponential", tag_field="kind"):
-    """Each retry waits `factor` times as long as the one before, up to `max_seconds`, less a random share of up to `jitter`."""
+    """Each retry waits `factor` times as long as the one before, up to `max_seconds`, less a random share of up to
+    `jitter`."""
 
     seconds: float
     factor: float = 2.0
@@ -125,7 +126,7 @@ def _check_dead_letter(settings: SubscriptionSettings) -> None:
         if settings.max_receives is None and not settings.dead_letter_expired:
             raise InvalidArgument("dead_letter needs max_receives, or dead_letter_expired, to say what goes there.")
     elif settings.max_receives is not None or settings.dead_letter_expired:
-        raise InvalidArgument("max_receives and dead_letter_expired need dead_letter, the queue that takes the messages.")
+        raise InvalidArgument("max_receives and dead_letter_expired need dead_letter: the queue to move messages to.")
 
 
 def _check_backoff(backoff: Backoff | None) -> None:

@@ -129,6 +129,7 @@ class Rig:
         engine._closed = True
         self.brokers.remove(broker)
         await broker._redriving.close()
+        await broker._delivery.close()
         if engine._background is not None:
             await engine._background.close()
         for task in list(engine._tasks):
@@ -137,7 +138,8 @@ class Rig:
             await cycle.abort()
         tasks = [cycle._task for cycle in engine.cycles.values() if cycle._task is not None]
         await asyncio.gather(*tasks, *engine._tasks, return_exceptions=True)
-        await engine.watch.close()
+        await engine.timers.close()
+        await engine.lanes.close()
         await engine.administer.close()
         await engine.store.close()
 
@@ -151,7 +153,7 @@ class Rig:
                 lane.clock_shift = self.shift_ms
             engine = broker._engine
             engine.clock.heard(await engine.store.control.clock())
-            engine.watch._timer_set.set()
+            engine.timers._set.set()
 
     # Stops
 
@@ -267,12 +269,12 @@ async def sweep(broker: Broker) -> None:
     await quiet(broker)
 
 
-async def trim(broker: Broker) -> None:
-    """One round of retention."""
+async def trim(broker: Broker, name: str) -> None:
+    """Retention, now, in every partition of a topic."""
     background = broker._engine._background
     assert background is not None
-    background._trimmed = dict.fromkeys(background._trimmed, -1e9)
-    await background.trim()
+    for partition in (await broker._engine.catalog.topic(name)).partitions:
+        await background.trim(partition.part)
 
 
 async def clear(broker: Broker) -> None:
@@ -287,7 +289,7 @@ async def stored(broker: Broker, name: str) -> list[int]:
     topic = await broker._engine.catalog.topic(name)
     found: list[int] = []
     for partition in topic.partitions:
-        async with broker._engine.watch.lane(partition.lane) as lane:
+        async with broker._engine.lanes.use(partition.lane) as lane:
             seqs = [(partition.part, seq) for seq in range(1, 5000)]
             found += [message.seq for message in await lane.messages([], seqs)]
     return found

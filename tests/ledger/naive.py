@@ -1,7 +1,7 @@
 """A naive model of a ledger: one record per message, no index, no pages; slow and plainly right.
 
-It decides every request by looking at all messages, and asserts the invariants on each hand-out by itself. Where a ledger
-may choose (order `none` with `fair`), the model checks the ledger's choice and follows it.
+It decides every request by looking at all messages, and asserts the invariants on each hand-out by itself. Where a
+ledger may choose (order `none` with `fair`), the model checks the ledger's choice and follows it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from rowlock.ledger.rules import Rules, Verdict
 from rowlock.limits import FAIR_FREE_MESSAGES
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Set
+    from collections.abc import Collection, Iterable
+    from collections.abc import Set as AbstractSet
 
     from rowlock.ledger.ledger import Ledger
 
@@ -120,14 +121,27 @@ class Naive:
     def lowest(self) -> int:
         return min(self.copies, default=self.frontier)
 
+    def opened(self, limit: int) -> list[int]:
+        """The messages behind the frontier that come next."""
+        ready = self.ready()
+        if self.rules.order == "none":
+            return ready[:limit]
+        names = dict.fromkeys(self.key(seq) for seq in ready)
+        return [seq for name in names for seq in ready if self.key(seq) == name][:limit]
+
+    def expire(self, known: AbstractSet[int], last: int, limit: int) -> None:
+        for seq in self.opened(limit):
+            if seq in known:
+                self._end_if_expired(seq)
+        stop = self.frontier + limit
+        while self.frontier < min(stop, last + 1) and self.frontier in known and self.has_expired(self.frontier):
+            self._pass(self.frontier)
+
     # Claim
 
-    def claim(self, known: Set[int], last: int, limit: int, visible_at: int, claim: int) -> list[Handed]:
+    def claim(self, known: AbstractSet[int], last: int, limit: int, visible_at: int, claim: int) -> list[Handed]:
         """What a claim must answer, in its order; `known` are the messages that the ledger is told of."""
-        if self.rules.order == "none":
-            taken = self._take_open(known, limit)
-        else:
-            taken = self._take_ready_keys(known, limit)
+        taken = self._take_open(known, limit) if self.rules.order == "none" else self._take_keys(known, limit)
         while len(taken) < limit and (seq := self._next(known, last, taken)):
             free = self.rules.order == "none" or set(self.of_key(self.key(seq))) <= set(taken)
             if not free and self.rules.order == "topic":
@@ -142,7 +156,7 @@ class Naive:
         skipped = len(self.copies) - self.count(held=True) - self.count(held=False) - len(taken)
         return (self.rules.order == "none" and not self.rules.fair) or skipped < self.rules.look_ahead
 
-    def _take_open(self, known: Set[int], limit: int) -> list[int]:
+    def _take_open(self, known: AbstractSet[int], limit: int) -> list[int]:
         """As many of the lowest as there is room, and again while all of these were known and some had expired."""
         taken: list[int] = []
         candidates = self.open()
@@ -154,7 +168,7 @@ class Naive:
                 break
         return taken
 
-    def _take_ready_keys(self, known: Set[int], limit: int) -> list[int]:
+    def _take_keys(self, known: AbstractSet[int], limit: int) -> list[int]:
         taken: list[int] = []
         for name in dict.fromkeys(self.key(seq) for seq in self.ready()):
             for seq in self.of_key(name):
@@ -164,7 +178,7 @@ class Naive:
                     taken.append(seq)
         return taken
 
-    def _next(self, known: Set[int], last: int, taken: list[int]) -> int:
+    def _next(self, known: AbstractSet[int], last: int, taken: list[int]) -> int:
         """The next live message at the frontier, 0 when there is none; passes those that are not."""
         while self.frontier <= last and self.frontier in known and self._may_look_ahead(taken):
             seq = self.frontier
@@ -224,7 +238,7 @@ class Naive:
 
     # A ledger's own choice
 
-    def follow(self, seqs: list[int], known: Set[int], last: int, limit: int, ledger: Ledger) -> None:
+    def follow(self, seqs: list[int], known: AbstractSet[int], last: int, limit: int, ledger: Ledger) -> None:
         """Before `hand_out`: pass the frontier as far as the ledger did, and check that nobody was forgotten."""
         frontier = ledger.frontier
         assert frontier >= self.frontier

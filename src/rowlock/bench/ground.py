@@ -30,8 +30,8 @@ class Scale(Struct, frozen=True, kw_only=True):
 
 
 QUICK = Scale(
-    slice_seconds=0.4,
-    rounds=3,
+    slice_seconds=0.2,
+    rounds=7,
     backlog_messages=60_000,
     in_flight_messages=20_000,
     queues=200,
@@ -40,8 +40,8 @@ QUICK = Scale(
     latency_messages=150,
 )
 FULL = Scale(
-    slice_seconds=2,
-    rounds=7,
+    slice_seconds=1,
+    rounds=15,
     backlog_messages=1_000_000,
     in_flight_messages=120_000,
     queues=1_000,
@@ -78,7 +78,3 @@ class Ground(Struct, frozen=True):
         finally:
             for one in opened:
                 await one.close()
-
-    @property
-    def rounds(self) -> str:
-        return f"{self.scale.rounds} rounds of {self.scale.slice_seconds:g} s for each side"

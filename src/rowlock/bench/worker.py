@@ -69,8 +69,8 @@ async def _load(broker: embedded.Broker, order: Load) -> Done:
     side = loop(steps.ours(broker, order.queue, steps.bodies_of(order.size, 1)), order.callers)
     await asyncio.sleep(order.start - time.monotonic())
     used = time.process_time()
-    rate = await side(order.seconds)
-    return Done(rate, time.process_time() - used)
+    done = await side(order.seconds)
+    return Done(done.rate, time.process_time() - used)
 
 
 async def _wait(broker: embedded.Broker, queue: str, seconds: float) -> None:

@@ -1,11 +1,11 @@
-"""The library without async. Written by tools/generate_blocking.py from embedded.py: change that, then `make generate`."""
+"""The library without async, written by tools/generate_blocking.py from embedded.py: `make generate` writes it anew."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 from rowlock import embedded, limits
 from rowlock.blocking.loop import LoopThread
@@ -99,7 +99,7 @@ class Broker:
         self._broker = embedded.Broker(url, lanes=lanes, create_on_use=create_on_use, owner=owner, patience=patience)
         self._loop = LoopThread()
 
-    def open(self) -> Broker:
+    def open(self) -> Self:
         try:
             self._loop.run(self._broker.open())
         except BaseException:
@@ -115,7 +115,7 @@ class Broker:
         finally:
             self._loop.stop()
 
-    def __enter__(self) -> Broker:
+    def __enter__(self) -> Self:
         return self.open()
 
     def __exit__(
@@ -200,7 +200,7 @@ class Broker:
     def claim(
         self, name: str, max_messages: int = 1, *, visibility_timeout: float | None = None, wait: float = 0
     ) -> list[ClaimedMessage]:
-        """Take up to so many messages from a queue or subscription; each is yours until its visibility timeout runs out.
+        """Take up to so many messages from a queue or subscription; each is yours until its visibility timeout ends.
 
         Where there is none, wait for up to `wait` seconds (20 at the most) for the first.
         """
@@ -265,8 +265,8 @@ def open(
 ) -> Broker:
     """A broker on the database at that URL: `sqlite:///file.db`, `postgresql://...` or `mysql://...`.
 
-    `create_on_use` creates queues when they are first used. `patience` is how many seconds calls wait for a database that
-    went away, before they raise Unavailable.
+    `create_on_use` creates queues when they are first used. `patience` is how many seconds calls wait for a database
+    that went away, before they raise Unavailable.
     """
     return Broker(url, lanes=lanes, create_on_use=create_on_use, owner=owner, patience=patience)
 

@@ -19,7 +19,7 @@ T = TypeVar("T")
 def new_event_loop() -> asyncio.AbstractEventLoop:
     """uvloop's, where it is installed."""
     try:
-        import uvloop  # noqa: PLC0415 (it is not there on every system)
+        import uvloop
     except ImportError:
         return asyncio.new_event_loop()
     return uvloop.new_event_loop()

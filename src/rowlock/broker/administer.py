@@ -1,7 +1,8 @@
 """Administer: create, alter and delete topics, subscriptions and queues; first in the catalog, then in every lane.
 
 Each step is its own transaction and can be done again. An object that is not `ready` is being made: who finds it so
-completes it. What was deleted leaves its rows behind, as entries of kind `remains`, for the background to delete in steps.
+completes it. What was deleted leaves its rows behind, as entries of kind `remains`, for the background to delete in
+steps.
 """
 
 from __future__ import annotations
@@ -108,7 +109,7 @@ class Administer:
 
     async def _new_partitions(self, topic: int, numbers: range, first_id: int, now: int) -> list[Entry]:
         """Entries for new partitions, in the lanes that have the fewest."""
-        counts = {lane: 0 for lane in range(self._store.lanes)}
+        counts = dict.fromkeys(range(self._store.lanes), 0)
         if self._store.lanes > 1:
             after = ""
             while entries := await self._control.list("partition", after=after, limit=10_000):
@@ -327,10 +328,13 @@ class Administer:
         more = settings.partitions - len(topic.partitions)
         if more < 0:
             raise InvalidArgument(
-                f"{name!r} has {len(topic.partitions)} partitions, and cannot have fewer: {settings.partitions} was asked."
+                f"{name!r} has {len(topic.partitions)} partitions, and cannot have fewer: {settings.partitions} was "
+                "asked for."
             )
         if settings.durability != document.settings.durability:
-            raise InvalidArgument(f"The durability of {name!r} is {document.settings.durability!r}, and cannot be changed.")
+            raise InvalidArgument(
+                f"The durability of {name!r} is {document.settings.durability!r}, and cannot be changed."
+            )
         if more and topic.ordered:
             await self._check_empty(topic)
         inserts: list[Entry] = []
@@ -356,7 +360,8 @@ class Administer:
             for row in await lane.partition_rows([partition.part]):
                 if row.last >= row.first or row.waiting:
                     raise InUse(
-                        f"{topic.name!r} has an ordered subscription and holds messages: it gains partitions only while empty."
+                        f"{topic.name!r} has an ordered subscription and holds messages: it gains partitions only "
+                        "while it is empty."
                     )
 
     async def _alter_subscription(self, name: str, values: dict[str, Any]) -> None:

@@ -1,6 +1,7 @@
 """Background: what must happen though nobody asks for it, in small steps, by one process at a time.
 
-- sweep      every few seconds, over all ledgers of a lane in a few statements: dead-letter and expire where nobody claims,
+- sweep      every few seconds, over all ledgers of a lane in a few statements: dead-letter and expire where nobody
+claims,
              move what is due, and find partitions that retention may trim
 - trim       raise the first sequence of a partition, and delete the rows below it
 - clear      delete what deleted partitions and ledgers left behind, old deduplication ids, old writers
@@ -186,7 +187,9 @@ class Background:
                 await self.trim(part)
                 return
         topic = await self._broker.catalog.topic_of(part)
-        if waited and await self._published_at(number, part, first) < self._broker.clock.now() - longest_ms(topic.settings):
+        if waited and await self._published_at(number, part, first) < self._broker.clock.now() - longest_ms(
+            topic.settings
+        ):
             await self.trim(part)
 
     async def _lowest(self, number: int, position: Position) -> int:

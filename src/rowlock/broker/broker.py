@@ -1,4 +1,5 @@
-"""The broker: every verb, by name, for the layers above. It finds the channel, makes the work, and waits for its cycle."""
+"""The broker: every verb, by name, for the layers above. It finds the channel, makes the work, and waits for its
+cycle."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from rowlock.broker.claim import Claim
 from rowlock.broker.cycle import Cycle
 from rowlock.broker.draft import Draft
 from rowlock.broker.lanes import Lanes
-from rowlock.broker.publish import Publish, place, prepare
+from rowlock.broker.publish import Publishing
 from rowlock.broker.seek import EARLIEST, LATEST, Purge, Seek
 from rowlock.broker.settle import Extend, GiveBack, Release, Settle
 from rowlock.broker.timers import Timers
@@ -143,7 +144,8 @@ class Broker:
         self.cycle(work.channel).submit(work)
 
     async def carry(self, work: Work) -> Any:
-        """Submit a work and wait for its answer. A caller that is cancelled leaves; what it was handed is given back."""
+        """Submit a work and wait for its answer. A caller that is cancelled leaves; what it was handed is given
+        back."""
         self.submit(work)
         return await work.future
 
@@ -187,50 +189,30 @@ class Broker:
 
     # Publish
 
-    async def publish(self, name: str, messages: Sequence[Message]) -> tuple[list[Published | None], list[tuple[int, RowlockError]]]:
+    async def publish(
+        self, name: str, messages: Sequence[Message]
+    ) -> tuple[list[Published | None], list[tuple[int, RowlockError]]]:
         """Store messages. Returns what became of each, and which were refused, with the reason."""
         if len(messages) > limits.PUBLISH_BATCH_MESSAGES:
             raise InvalidArgument(
                 f"A batch of {len(messages)} messages is too large: {limits.PUBLISH_BATCH_MESSAGES} are allowed."
             )
-        published: list[Published | None] = [None] * len(messages)
-        if not messages:
-            return published, []
-        refused: list[tuple[int, RowlockError]] = []
-        done: set[int] = set()
+        publishing = Publishing(messages)
 
         async def publish() -> None:
-            topic = await self._topic_to_use(name)
-            now = self.clock.now()
-            good, bad = prepare(topic, messages, now)
-            refused[:] = [one for one in bad if one[0] not in done]
-            placed = place(topic, [one for one in good if one.number not in done] if done else good)
-            works = _publishes(topic, placed, now)
+            works = publishing.works(await self._topic_to_use(name), self.clock.now())
             if self._background is not None:
-                self._background.deduplicating.update(part for work in works if work.deduplicates for part in work.parts)
+                self._background.deduplicating.update(
+                    part for work in works if work.deduplicates for part in work.parts
+                )
             if len(works) == 1:
-                for number, one in await self.carry(works[0]):
-                    published[number] = one
-                return
-            outcomes = await asyncio.gather(*(self.carry(work) for work in works), return_exceptions=True)
-            outdated = False
-            for work, outcome in zip(works, outcomes, strict=True):
-                if isinstance(outcome, Outdated):
-                    outdated = True
-                elif isinstance(outcome, RowlockError):
-                    refused.extend((number, outcome) for number in work.numbers)
-                    done.update(work.numbers)
-                elif isinstance(outcome, BaseException):
-                    raise outcome
-                else:
-                    for number, one in outcome:
-                        published[number] = one
-                        done.add(number)
-            if outdated:
-                raise Outdated
+                publishing.answered(works, [await self.carry(works[0])])
+            else:
+                outcomes = await asyncio.gather(*(self.carry(work) for work in works), return_exceptions=True)
+                publishing.answered(works, outcomes)
 
         await self.current(name, publish)
-        return published, sorted(refused, key=lambda one: one[0])
+        return publishing.published, sorted(publishing.refused.items())
 
     async def _topic_to_use(self, name: str) -> Topic:
         try:
@@ -370,9 +352,9 @@ class Broker:
 
     # Seek and purge
 
-    async def seek(self, name: str, to: str | int | float, *, partition: int | None = None) -> dict[int, int]:
-        """Move a subscription: to 'earliest', 'latest', a sequence (int, with a partition), or a time (float, seconds since
-        1970). Returns the new frontiers by partition."""
+    async def seek(self, name: str, to: str | float, *, partition: int | None = None) -> dict[int, int]:
+        """Move a subscription: to 'earliest', 'latest', a sequence (int, with a partition), or a time (float, seconds
+        since 1970). Returns the new frontiers by partition."""
         frontiers: dict[int, int] = {}
 
         async def seek() -> None:
@@ -392,7 +374,7 @@ class Broker:
         await self.current(name, seek)
         return frontiers
 
-    async def _target(self, source: Source, to: str | int | float) -> int:
+    async def _target(self, source: Source, to: str | float) -> int:
         if isinstance(to, str):
             if to not in ("earliest", "latest"):
                 raise InvalidArgument(f"{to!r} is no place to seek to: use 'earliest', 'latest', a sequence or a time.")
@@ -424,17 +406,6 @@ class Broker:
         await self.current(name, purge)
 
 
-def _publishes(topic: Topic, placed: dict[Any, Any], now: int) -> list[Publish]:
-    """One work per lane."""
-    works = []
-    for lane in sorted({partition.lane for partition in placed}):
-        mine = {partition: entries for partition, entries in placed.items() if partition.lane == lane}
-        work = Publish(topic, mine, now)
-        work.channel = (lane, topic.durability)
-        works.append(work)
-    return works
-
-
 def turns(sources: Sequence[Source]) -> list[list[Source]]:
     """The sources by channel, from a random one on, in groups that one claim may use."""
     if len(sources) == 1:
@@ -444,7 +415,9 @@ def turns(sources: Sequence[Source]) -> list[list[Source]]:
     for source in [*sources[start:], *sources[:start]]:
         groups.setdefault((source.lane, source.durability), []).append(source)
     return [
-        group[at : at + SOURCES_PER_CLAIM] for group in groups.values() for at in range(0, len(group), SOURCES_PER_CLAIM)
+        group[at : at + SOURCES_PER_CLAIM]
+        for group in groups.values()
+        for at in range(0, len(group), SOURCES_PER_CLAIM)
     ]
 
 

@@ -1,8 +1,8 @@
 """The catalog: topics, subscriptions and queues by name, cached, and made true in every lane.
 
-A settings' version is kept in the catalog and, as lock rows, beside the hot tables. Whoever finds a lock row missing or at
-another version comes back here. A change is written to the catalog first and to the lanes afterwards; who finds it half
-done (a process died in between) completes it.
+A settings' version is kept in the catalog and, as lock rows, beside the hot tables. Whoever finds a lock row missing
+or at another version comes back here. A change is written to the catalog first and to the lanes afterwards; who finds
+it half done (a process died in between) completes it.
 """
 
 from __future__ import annotations
@@ -132,14 +132,14 @@ class Catalog:
             found = await self._once("subscription", name, self._load_subscription)
         return found
 
-    async def name_of(self, id: int) -> str:
+    async def name_of(self, known_id: int) -> str:
         """The name of a topic or subscription by its id."""
-        name = self._names.get(id)
+        name = self._names.get(known_id)
         if name is None:
-            entries = await self._control.get([id])
+            entries = await self._control.get([known_id])
             if not entries:
-                raise NotFound(f"There is no topic or subscription with the id {id} any more.")
-            name = self._names[id] = entries[0].name
+                raise NotFound(f"There is no topic or subscription with the id {known_id} any more.")
+            name = self._names[known_id] = entries[0].name
         return name
 
     async def topic_name_of(self, part: int) -> str:
@@ -155,10 +155,10 @@ class Catalog:
     async def topic_of(self, part: int) -> Topic:
         return await self.topic(await self.topic_name_of(part))
 
-    async def subscription_by_id(self, id: int) -> Subscription:
-        found = await self.subscription(await self.name_of(id))
-        if found.id != id:
-            raise NotFound(f"The subscription with the id {id} was deleted.")
+    async def subscription_by_id(self, known_id: int) -> Subscription:
+        found = await self.subscription(await self.name_of(known_id))
+        if found.id != known_id:
+            raise NotFound(f"The subscription with the id {known_id} was deleted.")
         return found
 
     async def subscriptions_of(self, topic: int) -> list[Subscription]:
@@ -217,7 +217,9 @@ class Catalog:
         topics = []
         for entry in entries:
             document = msgspec.json.decode(entry.document, type=TopicDocument)
-            mine = {orders.get(int(source.name.split("/")[0]), "none") for source in sources if source.parent == entry.id}
+            mine = {
+                orders.get(int(source.name.split("/")[0]), "none") for source in sources if source.parent == entry.id
+            }
             topics.append(
                 Topic(
                     id=entry.id,

@@ -91,8 +91,8 @@ class Claim(Work):
         if room <= 0:
             return Refusal(
                 InFlightLimit(
-                    f"{self.subscription.name!r} has {self.subscription.settings.max_in_flight} messages in flight, which "
-                    "is its limit: settle some first."
+                    f"{self.subscription.name!r} has {self.subscription.settings.max_in_flight} messages in flight, "
+                    "which is its limit: settle some first."
                 )
             )
         before = [(ledger.frontier, ledger.outstanding) for ledger in ledgers.values()]

@@ -1,8 +1,8 @@
 """The cycle: one transaction that carries all that was waiting in one channel, of all queues.
 
 While one transaction commits, whatever arrives is the next batch; there is no timer. A cycle is decided from what is
-remembered and sent as compare-and-write in one round trip; where that disagrees, or the store has no such call, it is decided
-under lock. What is remembered changes only after COMMIT, and callers are answered last.
+remembered and sent as compare-and-write in one round trip; where that disagrees, or the store has no such call, it is
+decided under lock. What is remembered changes only after COMMIT, and callers are answered last.
 """
 
 from __future__ import annotations
@@ -22,7 +22,16 @@ from rowlock.broker.memory import Memory
 from rowlock.broker.work import Channel, Outdated, Work
 from rowlock.broker.writer import Writer
 from rowlock.clock import DatabaseClock
-from rowlock.errors import Closed, DataRejected, Defect, DurabilityUnavailable, OutcomeUnknown, RowlockError, StorageFull, Unavailable
+from rowlock.errors import (
+    Closed,
+    DataRejected,
+    Defect,
+    DurabilityUnavailable,
+    OutcomeUnknown,
+    RowlockError,
+    StorageFull,
+    Unavailable,
+)
 from rowlock.store.faults import Contended, Full, Lost, Misuse, NotReplicated, Rejected, StoreFault
 from rowlock.store.port import Cursor, Lane
 
@@ -46,7 +55,8 @@ class Watcher(Protocol):
     """Who wants to know what cycles did, and may add waiting claims to a cycle."""
 
     def joining(self, cycle: Cycle, appended: dict[int, int]) -> list[Work]:
-        """Claims that wait for messages of these partitions (with how many come), to share the cycle that appends them."""
+        """Claims that wait for messages of these partitions (with how many come), to share the cycle that appends
+        them."""
 
     def carried(self, cycle: Cycle, draft: Draft) -> None:
         """A cycle was committed."""
@@ -189,42 +199,37 @@ class Cycle:
                 waiting.appendleft(works)
             except _Unanswered:
                 continue
-            except Full as fault:
-                self.trouble = f"The database cannot store any more: {fault}"
-                growing = [work for work in works if work.grows]
-                _fail_all(growing or works, StorageFull(self.trouble))
-                if growing and len(growing) < len(works):
-                    waiting.appendleft([work for work in works if not work.grows])
-            except (Rejected, _Broken) as fault:
-                self._divide(works, fault, waiting)
-            except Misuse as fault:
-                log.error("The database refused a statement: %s", fault)
-                self._divide(works, fault, waiting)
+            except (Full, Rejected, Misuse, _Broken) as fault:
+                waiting.extendleft(reversed(self._refuse(works, fault)))
 
-    def _divide(self, works: list[Work], fault: Exception, waiting: deque[list[Work]]) -> None:
-        """One caller's data must not fail another's: try the halves by themselves until the culprit is alone."""
+    def _refuse(self, works: list[Work], fault: Exception) -> list[list[Work]]:
+        """The transaction can not be made. Tell whose fault it is, and return what is to be tried without them."""
+        if isinstance(fault, Full):
+            self.trouble = f"The database cannot store any more: {fault}"
+            growing = [work for work in works if work.grows]
+            _fail_all(growing or works, StorageFull(self.trouble))
+            return [[work for work in works if not work.grows]] if growing else []
+        if isinstance(fault, Misuse):
+            log.error("The database refused a statement: %s", fault)
         if len(works) == 1:
             works[0].fail(_as_error(fault))
-            return
+            return []
         middle = len(works) // 2
-        waiting.appendleft(works[middle:])
-        waiting.appendleft(works[:middle])
+        return [works[:middle], works[middle:]]
 
     # One transaction
 
     async def _carry(self, lane: Lane, works: list[Work]) -> None:
         draft = Draft(self.memory, self._writer.turn(), self._clock.now())
         checked = await survey(lane, draft, works)
-        if checked is not None and (lane.compares and not self._contended or all(checked.idle(work) for work in works)):
+        compares = lane.compares and not self._contended
+        if checked is not None and (compares or all(checked.idle(work) for work in works)):
             results = await self._decide(lane, draft, works, in_transaction=False)
-            if draft.is_empty and checked.verified.issuperset(draft.cursors):
+            nothing_to_do = draft.is_empty and checked.verified.issuperset(draft.cursors)
+            if nothing_to_do or (compares and await self._attempt(lane, draft, works)):
                 self._finish(draft, works, results)
                 return
-            if lane.compares and not self._contended:
-                if await self._attempt(lane, draft, works):
-                    self._finish(draft, works, results)
-                    return
-            else:
+            if not compares:
                 draft.undo()
         self._contended = max(0, self._contended - 1)
         await self._carry_locked(lane, works)
@@ -411,7 +416,9 @@ def _as_error(fault: Exception) -> BaseException:
 
 def _unreachable(fault: Exception, *, unknown: bool) -> RowlockError:
     if unknown:
-        return OutcomeUnknown(f"The change may have been stored: the database went away during COMMIT, and then: {fault}")
+        return OutcomeUnknown(
+            f"The change may have been stored: the database went away during COMMIT, and then: {fault}"
+        )
     if isinstance(fault, NotReplicated):
         return DurabilityUnavailable(f"Nothing was stored: {fault}")
     return Unavailable(f"Nothing was stored: the database could not be reached: {fault}")

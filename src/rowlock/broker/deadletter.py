@@ -1,4 +1,5 @@
-"""Dead-lettering: messages that were received too often, or expired, move to the dead-letter queue in one transaction."""
+"""Dead-lettering: messages that were received too often, or expired, move to the dead-letter queue in one
+transaction."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ from rowlock.store.port import Cursor, Stored, Wanted
 
 
 class DeadLetter(Work):
-    """Move what a ledger gave up to a partition of the dead-letter queue. The result: how many were moved, and whether all."""
+    """Move what a ledger gave up to a partition of the dead-letter queue. The result: how many were moved, and
+    whether all."""
 
     verb = "dead-letter"
     rank = 2

@@ -62,19 +62,20 @@ class Describe:
         return await self._depth(await self._broker.catalog.subscription(name))
 
     async def _topic(self, topic: Topic) -> Description:
-        partitions = []
+        partitions: list[dict[str, Any]] = []
         for partition in topic.partitions:
             async with self._broker.lanes.use(partition.lane) as lane:
-                for row in await lane.partition_rows([partition.part]):
-                    partitions.append(
-                        {
-                            "partition": partition.number,
-                            "lane": partition.lane,
-                            "first": row.first,
-                            "last": row.last,
-                            "scheduled": row.waiting,
-                        }
-                    )
+                rows = await lane.partition_rows([partition.part])
+            partitions += [
+                {
+                    "partition": partition.number,
+                    "lane": partition.lane,
+                    "first": row.first,
+                    "last": row.last,
+                    "scheduled": row.waiting,
+                }
+                for row in rows
+            ]
         return Description(
             name=topic.name,
             kind="topic",
@@ -90,19 +91,20 @@ class Describe:
         settings: dict[str, Any] = msgspec.to_builtins(subscription.settings)
         if kind == "queue":
             settings |= msgspec.to_builtins(subscription.topics[0].settings)
-        partitions = []
+        partitions: list[dict[str, Any]] = []
         for source in subscription.sources:
             async with self._broker.lanes.use(source.lane) as lane:
-                for one in await lane.positions([(source.part, subscription.id)]):
-                    partitions.append(
-                        {
-                            "topic": next(topic.name for topic in subscription.topics if topic.id == source.topic),
-                            "partition": source.number,
-                            "frontier": one.frontier,
-                            "last": one.last,
-                            "lag": one.last - one.frontier + 1 + one.outstanding,
-                        }
-                    )
+                positions = await lane.positions([(source.part, subscription.id)])
+            partitions += [
+                {
+                    "topic": next(topic.name for topic in subscription.topics if topic.id == source.topic),
+                    "partition": source.number,
+                    "frontier": one.frontier,
+                    "last": one.last,
+                    "lag": one.last - one.frontier + 1 + one.outstanding,
+                }
+                for one in positions
+            ]
         return Description(
             name=subscription.name,
             kind=kind,

@@ -1,4 +1,5 @@
-"""What a cycle reads: whether what is remembered still holds, what was there under lock, and the messages to decide about."""
+"""What a cycle reads: whether what is remembered still holds, what was there under lock, and the messages to decide
+about."""
 
 from __future__ import annotations
 
@@ -74,7 +75,8 @@ def scope_of(memory: Memory, works: list[Work]) -> Scope:
 
 
 async def absorb(lane: Lane, memory: Memory, view: View, works: list[Work]) -> list[Work]:
-    """Make memory what was found under lock. Works that were made from an outdated catalog fail; the others are returned."""
+    """Make memory what was found under lock. Works that were made from an outdated catalog fail; the others are
+    returned."""
     for part, row in view.partitions.items():
         memory.partitions[part] = Partition(row)
     current = [work for work in works if _is_current(view, work)]

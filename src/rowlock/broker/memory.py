@@ -1,8 +1,8 @@
 """What one process remembers of one lane: ledgers, partitions, and recent messages.
 
-All of it is a cache. Ledgers and partitions are compared with the database by stamp and by last sequence whenever they are
-used; messages never change. Everything is dropped when a connection was lost: after a failover the database may be behind
-what was remembered.
+All of it is a cache. Ledgers and partitions are compared with the database by stamp and by last sequence whenever they
+are used; messages never change. Everything is dropped when a connection was lost: after a failover the database may be
+behind what was remembered.
 """
 
 from __future__ import annotations

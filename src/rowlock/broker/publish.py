@@ -12,7 +12,7 @@ import msgspec
 from rowlock import ids, limits
 from rowlock.broker.catalog import Partition, Topic
 from rowlock.broker.draft import Batch, Draft
-from rowlock.broker.work import DeduplicationKey, Work
+from rowlock.broker.work import DeduplicationKey, Outdated, Work
 from rowlock.errors import InvalidArgument, MessageTooLarge, RowlockError
 from rowlock.model import Attributes, Message, Published
 from rowlock.settings import check_seconds
@@ -108,7 +108,9 @@ def _due(message: Message, now: int, default: int | None) -> int | None:
         except (AttributeError, ValueError, OverflowError):
             raise InvalidArgument(f"due_at is {message.due_at!r:.80}: it must be a datetime.") from None
         if due > now + limits.DELAY_MAX_SECONDS * 1000:
-            raise InvalidArgument(f"due_at is {message.due_at}: it may lie {limits.DELAY_MAX_SECONDS} seconds ahead at most.")
+            raise InvalidArgument(
+                f"due_at is {message.due_at}: it may lie {limits.DELAY_MAX_SECONDS} seconds ahead at most."
+            )
         return due if due > now else None
     if message.delay is None:
         return default
@@ -152,7 +154,7 @@ def _value_bytes(name: str, value: object) -> int:
             raise InvalidArgument(f"Attribute {name!r} is not valid Unicode text.") from None
     if isinstance(value, bool):
         return 1
-    if isinstance(value, int) and -(2**63) <= value < 2**63 or isinstance(value, float):
+    if (isinstance(value, int) and -(2**63) <= value < 2**63) or isinstance(value, float):
         return 8
     raise InvalidArgument(f"Attribute {name!r} is {value!r:.80}: it must be text, bytes, a 64-bit number or a bool.")
 
@@ -164,6 +166,8 @@ def partition_of(topic: Topic, key: str) -> Partition:
 
 def place(topic: Topic, good: Sequence[Prepared]) -> dict[Partition, list[Prepared]]:
     """Which partition takes which messages; those without a key stay together, in one after the other."""
+    if not good:
+        return {}
     if len(topic.partitions) == 1:
         return {topic.partitions[0]: list(good)}
     turn = topic.partitions[time.monotonic_ns() // 1000 % len(topic.partitions)]
@@ -211,8 +215,8 @@ class Publish(Work):
 
     def decide(self, draft: Draft) -> list[tuple[int, Published]]:
         results: list[tuple[int, Published]] = []
-        for partition, entries in self._placed.items():
-            message_ids = self._ids[partition]
+        for partition, placed in self._placed.items():
+            entries, message_ids = placed, self._ids[partition]
             if self.deduplicates:
                 entries, message_ids = self._unseen(draft, partition, entries, message_ids, results)
             if self._topic.ordered or all(entry.due_at is None for entry in entries):
@@ -301,7 +305,9 @@ class Publish(Work):
                 fresh.append(entry)
                 fresh_ids.append(id_)
         by_id = {entry.deduplication_id: id_ for entry, id_ in zip(fresh, fresh_ids, strict=True)}
-        results += [(index, Published(by_id[name].hex(), partition.number, None, duplicate=True)) for index, name in twins]
+        results += [
+            (index, Published(by_id[name].hex(), partition.number, None, duplicate=True)) for index, name in twins
+        ]
         return fresh, fresh_ids
 
     def _remember(self, draft: Draft, partition: Partition, entry: Prepared, id_: bytes, seq: int) -> None:
@@ -310,6 +316,45 @@ class Publish(Work):
             row = Deduplicated(partition.part, bucket, "", entry.deduplication_id, id_, seq, self._accepted_at)
             draft.changes.deduplicated.append(row)
             draft.saw(row)
+
+
+class Publishing:
+    """One caller's batch on its way, in as many works as the topic has lanes for it."""
+
+    def __init__(self, messages: Sequence[Message]):
+        self._messages = messages
+        self.published: list[Published | None] = [None] * len(messages)
+        self.refused: dict[int, RowlockError] = {}
+
+    def works(self, topic: Topic, now: int) -> list[Publish]:
+        """What is to be carried: all messages that were neither stored nor refused yet."""
+        good, bad = prepare(topic, self._messages, now)
+        self.refused |= bad
+        good = [one for one in good if self.published[one.number] is None and one.number not in self.refused]
+        placed = place(topic, good)
+        works = []
+        for lane in sorted({partition.lane for partition in placed}):
+            mine = {partition: entries for partition, entries in placed.items() if partition.lane == lane}
+            work = Publish(topic, mine, now)
+            work.channel = (lane, topic.durability)
+            works.append(work)
+        return works
+
+    def answered(self, works: Sequence[Publish], outcomes: Sequence[Any]) -> None:
+        """Note what became of each work. One that was made from an outdated catalog is to be made anew."""
+        outdated = None
+        for work, outcome in zip(works, outcomes, strict=True):
+            if isinstance(outcome, Outdated):
+                outdated = outcome
+            elif isinstance(outcome, RowlockError):
+                self.refused |= dict.fromkeys(work.numbers, outcome)
+            elif isinstance(outcome, BaseException):
+                raise outcome
+            else:
+                for number, one in outcome:
+                    self.published[number] = one
+        if outdated is not None:
+            raise outdated
 
 
 def batch_of(entries: Sequence[Prepared], message_ids: list[bytes], accepted_at: int) -> Batch:

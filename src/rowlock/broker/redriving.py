@@ -67,7 +67,8 @@ class Redriving:
             await broker.catalog.topic(destination)
         if rate is not None and not 0 < rate <= limits.REDRIVE_RATE_MAX_PER_SECOND:
             raise InvalidArgument(
-                f"rate is {rate!r:.80}: it must be more than 0 and at most {limits.REDRIVE_RATE_MAX_PER_SECOND} per second."
+                f"rate is {rate!r:.80}: it must be more than 0 and at most "
+                f"{limits.REDRIVE_RATE_MAX_PER_SECOND} per second."
             )
         for task in await self.tasks(source):
             if task.state == "running":
@@ -88,13 +89,13 @@ class Redriving:
         tasks = [await self._told(entry) for entry in await self._entries()]
         return [task for task in reversed(tasks) if source is None or task.source == source]
 
-    async def cancel(self, id: int) -> Redrive:
+    async def cancel(self, task: int) -> Redrive:
         """Stop a redrive; what it has moved stays moved."""
         while True:
-            entry = await self._entry(id)
+            entry = await self._entry(task)
             document = msgspec.json.decode(entry.document, type=RedriveDocument)
             if document.state != "running":
-                raise InvalidArgument(f"Redrive {id} is {document.state}, and cannot be cancelled.")
+                raise InvalidArgument(f"Redrive {task} is {document.state}, and cannot be cancelled.")
             if ended := await self._end(entry, "cancelled", None):
                 return await self._told(ended)
 
@@ -104,11 +105,11 @@ class Redriving:
             found += more
         return found
 
-    async def _entry(self, id: int) -> Entry:
-        for entry in await self._broker.store.control.get([id]):
+    async def _entry(self, task: int) -> Entry:
+        for entry in await self._broker.store.control.get([task]):
             if entry.kind == "redrive":
                 return entry
-        raise NotFound(f"There is no redrive with the id {id}.")
+        raise NotFound(f"There is no redrive with the id {task}.")
 
     async def _told(self, entry: Entry) -> Redrive:
         document = msgspec.json.decode(entry.document, type=RedriveDocument)

@@ -1,4 +1,5 @@
-"""Retention: what every subscription is done with, or what is too old, is given up; the rows go later, in small steps."""
+"""Retention: what every subscription is done with, or what is too old, is given up; the rows go later, in small
+steps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Seek: a subscription starts again from somewhere else; purge: from the end. Every hold is dropped, every receipt void."""
+"""Seek: a subscription starts again from somewhere else; purge: from the end. Every hold is dropped, every receipt
+void."""
 
 from __future__ import annotations
 

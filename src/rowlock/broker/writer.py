@@ -1,8 +1,8 @@
 """A writer's chain of turns: how a process proves which of its transactions were committed.
 
-Every transaction names the stamp that the one before it left and leaves its own. A transaction whose outcome is unknown is
-looked up by its stamp; and a statement that arrives late, on a connection that was given up, finds another stamp than it
-names, and changes nothing.
+Every transaction names the stamp that the one before it left and leaves its own. A transaction whose outcome is
+unknown is looked up by its stamp; and a statement that arrives late, on a connection that was given up, finds another
+stamp than it names, and changes nothing.
 """
 
 from __future__ import annotations

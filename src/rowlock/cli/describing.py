@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from rich.progress import BarColumn, MofNCompleteColumn
+
 from rowlock.cli.output import (
     age,
     bar,
@@ -38,7 +40,7 @@ def print_list(
     if json:
         print_json([_listed(one, looked.get(one.name), depths=depths) for one in found])
     elif not found:
-        note(f"There are no {kind}s like that in {without_password(store)}.")
+        note(f"There is no such {kind} in {without_password(store)}.")
     else:
         counted = ["#Ready", "#In flight", "#Delayed", "#Oldest"] if depths else []
         rows = [
@@ -49,19 +51,13 @@ def print_list(
 
 def _depths(broker: Broker, found: Sequence[Description], *, shown: bool) -> dict[str, Depth]:
     looked = {}
-    with bar("Looking up depths", *_bar_columns(), shown=shown and len(found) > LONG) as progress:
+    with bar("Looking up depths", BarColumn(), MofNCompleteColumn(), shown=shown and len(found) > LONG) as progress:
         for one in progress.track(found):
             try:
                 looked[one.name] = broker.depth(one.name)
             except NotFound:
                 continue  # It was deleted a moment ago.
     return looked
-
-
-def _bar_columns() -> list[Any]:
-    from rich.progress import BarColumn, MofNCompleteColumn
-
-    return [BarColumn(), MofNCompleteColumn()]
 
 
 def _listed(one: Description, depth: Depth | None, *, depths: bool) -> dict[str, Any]:
@@ -110,6 +106,12 @@ def _setting(name: str, value: object) -> object:
     if name in TIMES and isinstance(value, (int, float)):
         return span(value)
     if isinstance(value, dict):
-        kind = value.get("kind", "")
-        return f"{kind} ({', '.join(f'{key} {one:g}' for key, one in value.items() if key != 'kind')})"
+        return backoff_text(value)
     return value
+
+
+def backoff_text(value: dict[str, Any]) -> str:
+    """As one writes it for --backoff."""
+    more = [f"{name}={value[name]:g}" for name in ("factor", "jitter") if name in value]
+    more += [f"max={value['max_seconds']:g}s"] if "max_seconds" in value else []
+    return ",".join([f"{value['kind']}:{value['seconds']:g}s", *more])

@@ -19,7 +19,7 @@ Lanes = Annotated[
 
 
 def migrate(lanes: Lanes = None, store: Store = DEFAULT_STORE, json: Json = False) -> None:
-    """Create or upgrade the schema. Brokers do so themselves when they start; this does it beforehand."""
+    """Create or upgrade the schema, or add lanes. Brokers do the first two by themselves when they start."""
     with opened(store, lanes=lanes) as broker:
         have = broker.lanes
     if json:

@@ -13,8 +13,10 @@ SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*(ms|s|m|h|d)?")
 
 
-def duration(text: str) -> float:
+def duration(text: str | float) -> float:
     """Seconds: `30`, `1.5`, or with a unit `90s`, `5m`, `12h`, `7d`."""
+    if not isinstance(text, str):
+        return text  # An option's default.
     match = _DURATION.fullmatch(text.strip())
     if match is None:
         raise typer.BadParameter(
@@ -54,9 +56,11 @@ Store = Annotated[
         help="The database: sqlite:///file.db, postgresql://user@host/name or mysql://user@host/name.",
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
-Queue = Annotated[str, typer.Argument(help="The queue's name.", show_default=False)]
-Topic = Annotated[str, typer.Argument(help="The topic's name.", show_default=False)]
-Subscription = Annotated[str, typer.Argument(help="The subscription's name.", show_default=False)]
-Prefix = Annotated[str, typer.Argument(help="List only names that begin so.", show_default=False)]
-Depths = Annotated[bool, typer.Option("--depth/--no-depth", help="Look up how many messages each one has.")]
+Json = Annotated[bool, typer.Option("--json", metavar="", help="Print JSON, for programs.")]
+Queue = Annotated[str, typer.Argument(metavar="QUEUE", help="The queue's name.", show_default=False)]
+Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name.", show_default=False)]
+Subscription = Annotated[
+    str, typer.Argument(metavar="SUBSCRIPTION", help="The subscription's name.", show_default=False)
+]
+Prefix = Annotated[str, typer.Argument(metavar="[PREFIX]", help="List only names that begin so.", show_default=False)]
+Depths = Annotated[bool, typer.Option("--depth/--no-depth", metavar="", help="Look up how many messages each one has.")]

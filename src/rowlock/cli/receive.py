@@ -15,8 +15,8 @@ from rowlock.cli.running import opened
 if TYPE_CHECKING:
     from rowlock.blocking import ClaimedMessage
 
-Source = Annotated[str, typer.Argument(help="The queue or subscription.", show_default=False)]
-Most = Annotated[int, typer.Option("--max", "-n", help="Take up to so many messages.")]
+Source = Annotated[str, typer.Argument(metavar="NAME", help="The queue or subscription.", show_default=False)]
+Most = Annotated[int, typer.Option("--max", "-n", metavar="N", help="Take up to so many messages.")]
 Wait = Annotated[
     float, typer.Option(parser=duration, metavar="TIME", help="Wait so long for the first one, 20s at the most.")
 ]
@@ -24,7 +24,7 @@ Visibility = Annotated[
     float | None,
     typer.Option(parser=duration, metavar="TIME", help="They are yours for so long (default: as the queue is set)."),
 ]
-Settle = Annotated[bool, typer.Option("--settle", help="Settle them at once, when they are printed.")]
+Settle = Annotated[bool, typer.Option("--settle", metavar="", help="Settle them at once, when they are printed.")]
 
 
 def receive(
@@ -36,7 +36,7 @@ def receive(
     store: Store = DEFAULT_STORE,
     json: Json = False,
 ) -> None:
-    """Receive messages. Bodies go to standard output, ids and receipts to standard error.
+    """Receive messages: bodies on standard output, ids and receipts on standard error.
 
     Settle them with their receipts (rowlock settle RECEIPT), or at once with --settle; otherwise others get them when
     the visibility timeout is over.

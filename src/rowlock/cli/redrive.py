@@ -22,8 +22,10 @@ COLUMNS = ["#Id", "From", "To", "State", "#Moved", "#Of", "#Per second", "Starte
 
 app = typer.Typer(no_args_is_help=True, help="Redrives: start, watch, list, cancel.")
 
-Id = Annotated[int, typer.Argument(help="The redrive's id.", show_default=False)]
-Source = Annotated[str, typer.Argument(help="The queue to empty, such as a dead-letter queue.", show_default=False)]
+Id = Annotated[int, typer.Argument(metavar="ID", help="The redrive's id.", show_default=False)]
+Source = Annotated[
+    str, typer.Argument(metavar="QUEUE", help="The queue to empty, such as a dead-letter queue.", show_default=False)
+]
 
 
 @app.command()
@@ -32,8 +34,12 @@ def start(
     to: Annotated[
         str | None, typer.Option(metavar="NAME", help="Move them here (default: back to where each came from).")
     ] = None,
-    rate: Annotated[float | None, typer.Option(help="Messages per second (default: as fast as it goes).")] = None,
-    detach: Annotated[bool, typer.Option("--detach", help="Do not wait; a running broker carries on.")] = False,
+    rate: Annotated[
+        float | None, typer.Option(metavar="N", help="Messages per second (default: as fast as it goes).")
+    ] = None,
+    detach: Annotated[
+        bool, typer.Option("--detach", metavar="", help="Do not wait; a running broker carries on.")
+    ] = False,
     store: Store = DEFAULT_STORE,
     json: Json = False,
 ) -> None:
@@ -48,7 +54,7 @@ def start(
 
 @app.command()
 def watch(
-    id_: Annotated[int, typer.Argument(metavar="ID", help="The redrive's id.", show_default=False)],
+    id_: Id,
     store: Store = DEFAULT_STORE,
     json: Json = False,
 ) -> None:
@@ -59,7 +65,9 @@ def watch(
 
 @app.command("list")
 def list_redrives(
-    source: Annotated[str | None, typer.Argument(help="Only those of this queue.", show_default=False)] = None,
+    source: Annotated[
+        str | None, typer.Argument(metavar="[QUEUE]", help="Only those of this queue.", show_default=False)
+    ] = None,
     store: Store = DEFAULT_STORE,
     json: Json = False,
 ) -> None:
@@ -76,7 +84,7 @@ def list_redrives(
 
 @app.command()
 def cancel(
-    id_: Annotated[int, typer.Argument(metavar="ID", help="The redrive's id.", show_default=False)],
+    id_: Id,
     store: Store = DEFAULT_STORE,
     json: Json = False,
 ) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 PATIENCE_SECONDS = 15.0
 """Somebody sits before it: shorter than a program's."""
 
+FIRST = ("queue", "topic", "subscription")
 FAILED = 1
 INTERRUPTED = 130
 
@@ -26,10 +27,14 @@ INTERRUPTED = 130
 class Commands(TyperGroup):
     """All commands. A failure is told on stderr, without a traceback; wrong usage exits with 2, by typer."""
 
+    def list_commands(self, ctx: Any) -> list[str]:
+        """What is set up first stands first in the help."""
+        return sorted(super().list_commands(ctx), key=lambda name: name not in FIRST)
+
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
-        except (RowlockError, StoreFault, OSError) as error:
+        except (RowlockError, OSError) as error:
             if isinstance(error, BrokenPipeError):
                 raise
             print_error(error)
@@ -42,17 +47,10 @@ class Commands(TyperGroup):
 @contextmanager
 def opened(store: str, *, lanes: int | None = None) -> Iterator[blocking.Broker]:
     """A broker for one command."""
-    with _reached(blocking.Broker(store, lanes=lanes, patience=PATIENCE_SECONDS)) as broker:
-        yield broker
-
-
-@contextmanager
-def _reached(broker: blocking.Broker) -> Iterator[blocking.Broker]:
+    broker = blocking.Broker(store, lanes=lanes, patience=PATIENCE_SECONDS)
     try:
         broker.open()
     except StoreFault as fault:
-        raise Unavailable(f"The database cannot be reached: {fault}") from fault
-    try:
+        raise Unavailable(f"{store} cannot be reached: {fault}") from fault
+    with closing(broker):
         yield broker
-    finally:
-        broker.close()

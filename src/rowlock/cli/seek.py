@@ -13,20 +13,22 @@ from rowlock.cli.running import opened
 if TYPE_CHECKING:
     from datetime import datetime
 
-Name = Annotated[str, typer.Argument(help="The subscription or queue.", show_default=False)]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The subscription or queue.", show_default=False)]
 Place = Annotated[
     str,
     typer.Argument(
         metavar="PLACE", help="earliest, latest, a sequence, or a time such as 2030-12-31T18:00.", show_default=False
     ),
 ]
-Partition = Annotated[int | None, typer.Option(help="Only in this partition (default: in all).", show_default=False)]
+Partition = Annotated[
+    int | None, typer.Option(metavar="N", help="Only in this partition (default: in all).", show_default=False)
+]
 
 
 def seek(
     name: Name, place: Place, partition: Partition = None, store: Store = DEFAULT_STORE, json: Json = False
 ) -> None:
-    """Start a subscription again from another place. Every hold is dropped, and every receipt void."""
+    """Start a subscription again from another place. All holds are dropped, all receipts void."""
     to = _place(place)
     with opened(store) as broker:
         found = broker.seek(name, to, partition=partition)

@@ -26,11 +26,13 @@ if TYPE_CHECKING:
 BATCH_MESSAGES = 1_000
 BATCH_BYTES = 1024 * 1024
 
-Destination = Annotated[str, typer.Argument(help="The queue or topic.", show_default=False)]
+Destination = Annotated[str, typer.Argument(metavar="NAME", help="The queue or topic.", show_default=False)]
 Texts = Annotated[
     list[str] | None,
     typer.Argument(
-        help="One message each. Without any, standard input is read, one message a line.", show_default=False
+        metavar="[TEXT]...",
+        help="One message each. Without any, standard input is read, one message a line.",
+        show_default=False,
     ),
 ]
 File = Annotated[
@@ -44,8 +46,12 @@ File = Annotated[
         allow_dash=True,
     ),
 ]
-Whole = Annotated[bool, typer.Option("--whole", help="What is read is a single message, and not one a line.")]
-Key = Annotated[str | None, typer.Option("--key", "-k", help="The key: messages of one key stay in order.")]
+Whole = Annotated[
+    bool, typer.Option("--whole", metavar="", help="What is read is a single message, and not one a line.")
+]
+Key = Annotated[
+    str | None, typer.Option("--key", "-k", metavar="TEXT", help="The key: messages of one key stay in order.")
+]
 Attributes = Annotated[
     list[str] | None,
     typer.Option("--attribute", "-a", metavar="NAME=VALUE", help="An attribute; it may be given several times."),

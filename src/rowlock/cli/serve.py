@@ -16,13 +16,16 @@ DEFAULT_STORE = "sqlite:///data/rowlock.db"
 HOST = "127.0.0.1"
 PORT = 9324
 
-Host = Annotated[str, typer.Option(help="The address to listen on; 0.0.0.0 is every one of this machine.")]
-Port = Annotated[int, typer.Option(help="The port to listen on; 0 is any free one.", min=0, max=65535)]
+Host = Annotated[
+    str, typer.Option(metavar="ADDRESS", help="The address to listen on; 0.0.0.0 is every one of this machine.")
+]
+Port = Annotated[int, typer.Option(metavar="N", help="The port to listen on; 0 is any free one.", min=0, max=65535)]
 
 
 def serve(host: Host = HOST, port: Port = PORT, store: Store = DEFAULT_STORE, json: Json = False) -> None:
-    """Run a broker until SIGTERM or Ctrl-C: timers, expiry, retention and redrives go on, and /health, /version and
-    /metrics answer over HTTP.
+    """Run a broker, with /health, /version and /metrics over HTTP, until SIGTERM or Ctrl-C.
+
+    While one runs, timers, expiry, retention and redrives go on for queues that nobody uses at the moment, too.
     """
     # The server's libraries take longer to import than most commands run.
     from rowlock.server.run import run

@@ -12,50 +12,27 @@ from msgspec import Struct
 
 from rowlock import limits
 from rowlock.cli.options import duration, one_of
+from rowlock.cli.output import span
 from rowlock.settings import UNTIL_ACKNOWLEDGED, SubscriptionSettings, TopicSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-NONE = "none"
-"""What takes a setting back to nothing."""
+QUEUE = (TopicSettings, SubscriptionSettings)
+TOPIC = (TopicSettings,)
+SUBSCRIPTION = (SubscriptionSettings,)
+PANELS = {TopicSettings: "How messages are kept", SubscriptionSettings: "How messages are handed out"}
 
 
 class _Nothing:
-    """`none` was given: as opposed to the option not being given."""
+    """`none` was given, as opposed to the option not being given."""
 
 
 NOTHING = _Nothing()
 
 
-def _or_none(parse: Callable[[str], Any]) -> Callable[[str], Any]:
-    return lambda text: NOTHING if text == NONE else parse(text)
-
-
-def retention(text: str) -> float | str:
-    return text if text == UNTIL_ACKNOWLEDGED else duration(text)
-
-
-def backoff(text: str) -> dict[str, Any]:
-    """`fixed:5s`, or `exponential:1s` with more if one likes: `exponential:1s,factor=3,max=10m,jitter=0.1`."""
-    kind, _, rest = text.partition(":")
-    first, *more = rest.split(",")
-    try:
-        found: dict[str, Any] = {"kind": kind, "seconds": duration(first)}
-        for one in more:
-            name, value = one.split("=")
-            found |= (
-                {"max_seconds": duration(value)}
-                if name == "max"
-                else {{"factor": name, "jitter": name}[name]: float(value)}
-            )
-    except (ValueError, KeyError, typer.BadParameter):
-        kind = ""
-    if kind not in ("fixed", "exponential") or (kind == "fixed" and more):
-        raise typer.BadParameter(
-            f"{text!r} is no backoff: write fixed:5s or exponential:1s, and if you like exponential:1s,factor=2,max=1h,jitter=0.2."
-        )
-    return found
+def or_none(parse: Callable[[str], Any]) -> Callable[[str], Any]:
+    return lambda text: NOTHING if text == "none" else parse(text)
 
 
 def count(text: str) -> int:
@@ -65,110 +42,134 @@ def count(text: str) -> int:
         raise typer.BadParameter(f"{text!r} is no whole number.") from None
 
 
+def retention(text: str) -> float | str:
+    return text if text == UNTIL_ACKNOWLEDGED else duration(text)
+
+
+def backoff(text: str) -> dict[str, Any]:
+    """`fixed:5s`; `exponential:1s`, with more if one likes: `exponential:1s,factor=3,max=10m,jitter=0.1`."""
+    kind, _, rest = text.partition(":")
+    first, *more = rest.split(",")
+    try:
+        found = {"kind": kind, "seconds": duration(first), **dict(map(_backoff_part, more))}
+    except (ValueError, typer.BadParameter):
+        kind = ""
+    if kind not in ("fixed", "exponential") or (kind == "fixed" and more):
+        raise typer.BadParameter(
+            f"{text!r} is no backoff: write fixed:5s, or exponential:1s, or exponential:1s,factor=2,max=1h,jitter=0.2."
+        )
+    return found
+
+
+def _backoff_part(text: str) -> tuple[str, float]:
+    name, _, value = text.partition("=")
+    if name == "max":
+        return "max_seconds", duration(value)
+    return one_of("part", "factor", "jitter")(name), float(value)
+
+
 class Shape(Struct):
     """How a setting looks on the command line."""
 
     help: str
-    parser: Any = None
     metavar: str = "TIME"
-
-
-def _words(*allowed: str) -> tuple[Any, str]:
-    return one_of("choice", *allowed), "|".join(allowed)
+    parser: Any = duration
+    """None: a flag."""
 
 
 SHAPES = {
-    "partitions": Shape(
-        f"How many partitions, up to {limits.PARTITIONS_COUNT}; there can be more later, never fewer.", count, "NUMBER"
-    ),
+    "partitions": Shape(f"Up to {limits.PARTITIONS_COUNT}; there can be more later, never fewer.", "N", count),
     "max_message_bytes": Shape(
-        f"The largest message: body, attributes and key together; up to {limits.MESSAGE_MAX_BYTES}.", count, "BYTES"
+        f"The largest message: body, attributes and key; up to {limits.MESSAGE_MAX_BYTES}.", "N", count
     ),
-    "delay": Shape("Hold back messages that name no delay of their own.", duration),
+    "delay": Shape("Hold back messages that name no delay themselves."),
     "expires_in": Shape(
-        "When unread messages expire, unless they say less themselves.", _or_none(duration), "TIME|none"
+        "Unread messages expire, unless they name less themselves; or none.", "TIME", or_none(duration)
     ),
-    "retention": Shape(
-        "Keep messages until every subscription has settled them, or for this time.",
-        retention,
-        f"{UNTIL_ACKNOWLEDGED}|TIME",
-    ),
-    "max_retention": Shape(f"The longest that {UNTIL_ACKNOWLEDGED} keeps a message.", duration),
+    "retention": Shape(f"Keep messages {UNTIL_ACKNOWLEDGED} by every subscription, or for a time.", "TIME", retention),
+    "max_retention": Shape(f"The longest that {UNTIL_ACKNOWLEDGED} keeps a message."),
     "durability": Shape(
-        "When a publish is answered: on this server's disk, on a standby's too, or before (and may be lost at a power cut).",
-        *_words("local", "replicated", "relaxed"),
+        "A publish is on this server's disk (local), on a standby's, too (replicated), or lost at a power cut (relaxed).",
+        "WORD",
+        one_of("durability", "local", "replicated", "relaxed"),
     ),
-    "deduplication_window": Shape("For how long a deduplication id is remembered.", duration),
-    "visibility_timeout": Shape("How long a received message is yours before others get it.", duration),
-    "max_in_flight": Shape("How many messages may be received and not settled at once.", count, "NUMBER"),
+    "deduplication_window": Shape("Remember deduplication ids for so long."),
+    "visibility_timeout": Shape("A received message is yours for so long, before others get it."),
+    "max_in_flight": Shape("So many messages may be received and not settled at once.", "N", count),
     "order": Shape(
-        "What is handed out in order: nothing, the messages of a key, or the whole topic.",
-        *_words("none", "key", "topic"),
+        "Hand out in order: none, by key, or the whole topic.", "WORD", one_of("order", "none", "key", "topic")
     ),
-    "fair": Shape("Set back a key that has far more in flight than the others."),
+    "fair": Shape("Set back a key that has far more in flight than others.", "", None),
     "delivery": Shape(
-        "Hand a message out again when it was not settled in time, or never.", *_words("at-least-once", "at-most-once")
+        "at-least-once, or at-most-once: never again, settled or not.",
+        "WORD",
+        one_of("delivery", "at-least-once", "at-most-once"),
     ),
-    "max_receives": Shape(
-        "After so many receives a message goes to the dead-letter queue.", _or_none(count), "NUMBER|none"
-    ),
-    "dead_letter": Shape(
-        "The queue that takes what failed; it is created if it is missing.", _or_none(str), "QUEUE|none"
-    ),
-    "dead_letter_expired": Shape("Send expired messages to the dead-letter queue, too."),
+    "max_receives": Shape("Dead-letter a message after so many receives; or none.", "N", or_none(count)),
+    "dead_letter": Shape("The dead-letter queue, created if missing; or none.", "QUEUE", or_none(str)),
+    "dead_letter_expired": Shape("Dead-letter what expires, too.", "", None),
     "backoff": Shape(
-        "How long a released message waits: fixed:5s, or exponential:1s,factor=2,max=1h,jitter=0.2.",
-        _or_none(backoff),
-        "BACKOFF|none",
+        "A released message waits: fixed:5s, or exponential:1s, or none.",
+        "TEXT",
+        or_none(backoff),
     ),
-    "look_ahead": Shape("How far an ordered subscription looks past keys that are busy.", count, "NUMBER"),
+    "look_ahead": Shape("In order, look so many messages past keys that are busy.", "N", count),
 }
 """`reader` is not among them: `subscription create --reader` makes one, and it stays one."""
 
 
 def with_settings(*kinds: type[Struct], creating: bool) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Replace a command's parameter `settings` by an option for every setting of these kinds."""
-    defaults = {
-        field.name: field.default for kind in kinds for field in msgspec.structs.fields(kind) if field.name in SHAPES
-    }
+    options = [
+        _option(field, PANELS[kind], creating=creating)
+        for kind in kinds
+        for field in msgspec.structs.fields(kind)
+        if field.name in SHAPES
+    ]
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         @wraps(command)
         def decorated(**given: Any) -> None:
-            named = {name: value for name in defaults if (value := given.pop(name)) is not None}
-            command(settings={name: None if value is NOTHING else value for name, value in named.items()}, **given)
+            named = {option.name: given.pop(option.name) for option in options}
+            settings = {name: None if value is NOTHING else value for name, value in named.items() if value is not None}
+            command(settings=settings, **given)
 
-        hints = get_type_hints(command, include_extras=True)
-        parameters = []
-        for parameter in inspect.signature(command).parameters.values():
-            if parameter.name != "settings":
-                parameters.append(parameter.replace(annotation=hints[parameter.name]))
-                continue
-            for name, default in defaults.items():
-                parameters.append(_option(name, default if creating else None))
-        decorated.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        decorated.__annotations__ = {one.name: one.annotation for one in parameters}
-        del decorated.__wrapped__  # type: ignore[attr-defined]
+        _declare(decorated, _parameters(command, options))
         return decorated
 
     return decorate
 
 
-def _option(name: str, default: Any) -> inspect.Parameter:
-    shape = SHAPES[name]
-    says = shape.help if default is None else f"{shape.help} (default: {_told(default)})"
+def _parameters(command: Callable[..., None], options: list[inspect.Parameter]) -> list[inspect.Parameter]:
+    hints = get_type_hints(command, include_extras=True)
+    parameters: list[inspect.Parameter] = []
+    for parameter in inspect.signature(command).parameters.values():
+        own = [parameter.replace(annotation=hints[parameter.name])]
+        parameters += options if parameter.name == "settings" else own
+    return parameters
+
+
+def _declare(command: Any, parameters: list[inspect.Parameter]) -> None:
+    """Say of a function that it has these parameters: typer looks at its signature and its annotations."""
+    del command.__wrapped__
+    command.__signature__ = inspect.Signature(parameters)
+    command.__annotations__ = {one.name: one.annotation for one in parameters}
+
+
+def _option(field: msgspec.structs.FieldInfo, panel: str, *, creating: bool) -> inspect.Parameter:
+    shape = SHAPES[field.name]
+    default = _told(field.default, shape) if creating else ""
+    told: dict[str, Any] = {"help": shape.help + default, "show_default": False, "rich_help_panel": panel}
     if shape.parser is None:
-        annotation: Any = Annotated[bool | None, typer.Option(help=says, show_default=False)]
+        annotation: Any = Annotated[bool | None, typer.Option(metavar="", **told)]
     else:
-        option = typer.Option(help=says, parser=shape.parser, metavar=shape.metavar, show_default=False)
-        annotation = Annotated[Any, option]
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+        annotation = Annotated[Any, typer.Option(parser=shape.parser, metavar=shape.metavar, **told)]
+    return inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
 
 
-def _told(default: Any) -> str:
-    return ("no", "yes")[default] if isinstance(default, bool) else str(default)
-
-
-QUEUE = (TopicSettings, SubscriptionSettings)
-TOPIC = (TopicSettings,)
-SUBSCRIPTION = (SubscriptionSettings,)
+def _told(default: Any, shape: Shape) -> str:
+    if default is None:
+        return ""
+    if isinstance(default, bool):
+        return f" \\[default: {'yes' if default else 'no'}]"
+    return f" \\[default: {span(default) if shape.metavar == 'TIME' and not isinstance(default, str) else default}]"

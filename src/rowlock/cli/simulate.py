@@ -27,15 +27,17 @@ Faults = Annotated[
 
 
 def simulate(
-    producers: Annotated[int, typer.Option(help="How many producers.")] = 8,
-    consumers: Annotated[int, typer.Option(help="How many consumers.")] = 8,
+    producers: Annotated[int, typer.Option(metavar="N", help="How many producers.")] = 8,
+    consumers: Annotated[int, typer.Option(metavar="N", help="How many consumers.")] = 8,
     seconds: Seconds = 30,
     store: Where = "sqlite",
     faults: Faults = "",
-    seed: Annotated[int | None, typer.Option(help="Repeat the choices of an earlier run.", show_default=False)] = None,
+    seed: Annotated[
+        int | None, typer.Option(metavar="N", help="Repeat the choices of an earlier run.", show_default=False)
+    ] = None,
     json: Json = False,
 ) -> None:
-    """Show how the broker behaves under many producers and consumers, and judge every invariant at the end.
+    """Watch many producers and consumers, with faults if you like, and a verdict on every invariant.
 
     It exits 0 when all hold, and 1 when one is violated, or was checked on nothing, or a fault that was asked for never
     happened.

@@ -14,20 +14,23 @@ from rowlock.cli.settings import SUBSCRIPTION, with_settings
 
 app = typer.Typer(no_args_is_help=True, help="Subscriptions and readers: create, alter, look at, commit, delete.")
 
-Topics = Annotated[list[str], typer.Argument(help="The topics that it reads.", show_default=False)]
+Topics = Annotated[list[str], typer.Argument(metavar="TOPIC...", help="The topics that it reads.", show_default=False)]
 Start = Annotated[
     str | None,
     typer.Option(
         parser=one_of("place to start", "latest", "earliest"),
-        metavar="latest|earliest",
-        help="Begin with what comes from now on, or with the oldest message there is (default: latest; readers: earliest).",
+        metavar="WORD",
+        help="Begin with what comes from now on, or with the oldest there is (default: latest; readers: earliest).",
         show_default=False,
     ),
 ]
 Reader = Annotated[
-    bool, typer.Option("--reader", help="A reader: a position in each partition, moved by commit; nothing is received.")
+    bool,
+    typer.Option(
+        "--reader", metavar="", help="A reader: a position in each partition, moved by commit; nothing is received."
+    ),
 ]
-Partition = Annotated[int, typer.Option(help="The partition's number.")]
+Partition = Annotated[int, typer.Option(metavar="N", help="The partition's number.")]
 
 
 @app.command()
@@ -80,7 +83,9 @@ def show(name: Subscription, store: Store = DEFAULT_STORE, json: Json = False) -
 @app.command()
 def commit(
     name: Subscription,
-    sequence: Annotated[int, typer.Argument(help="Everything below it has been read.", show_default=False)],
+    sequence: Annotated[
+        int, typer.Argument(metavar="SEQUENCE", help="Everything below it has been read.", show_default=False)
+    ],
     partition: Partition = 0,
     store: Store = DEFAULT_STORE,
     json: Json = False,

@@ -1,0 +1,1 @@
+"""Whatever waits: claims that wait for messages."""

@@ -1,7 +1,7 @@
 """Delivery: how messages reach claims that wait for them.
 
-A waiting claim is woken by a publish of this process (and then shares its cycle), by a message that becomes visible again,
-by a hint of another process, or by the one bounded query that asks for all of them.
+A waiting claim is woken by a publish of this process (and then shares its cycle), by a message that becomes visible
+again, by a hint of another process, or by the one bounded query that asks for all of them.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class Delivery:
         for cursor in touched:
             remembered, partition = memory.ledgers.get(cursor), memory.partitions.get(cursor[0])
             if remembered is not None:
-                ready = remembered.ledger.ready((partition.last if partition else 0))
+                ready = remembered.ledger.ready(partition.last if partition else 0)
                 if ready:
                     changed.add(cursor[0])
                     self.opened(cursor, ready)
@@ -125,7 +125,9 @@ class Delivery:
     def _heard(self, parts: Sequence[int] | None) -> None:
         """Another process hints that partitions changed (None: any)."""
         waiters = self.waiters
-        cursors = waiters.cursors() if parts is None else [(part, sub) for part in parts for sub in waiters.subs_of(part)]
+        cursors = (
+            waiters.cursors() if parts is None else [(part, sub) for part in parts for sub in waiters.subs_of(part)]
+        )
         for cursor in cursors:
             self.opened(cursor, 1)
 

@@ -1,7 +1,7 @@
 """Waiters: claims that found nothing and wait for something to come.
 
-Nobody polls for a single waiter. A waiter is woken by a publish of this process (and then shares its cycle), by a hint from
-another process, by a message that becomes visible again, or by the one bounded query that asks for all of them.
+Nobody polls for a single waiter. A waiter is woken by a publish of this process (and then shares its cycle), by a hint
+from another process, by a message that becomes visible again, or by the one bounded query that asks for all of them.
 """
 
 from __future__ import annotations

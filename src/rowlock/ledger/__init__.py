@@ -1,0 +1,1 @@
+"""Ledgers: every decision about which message goes where, without I/O."""

@@ -1,11 +1,13 @@
 """The ledger: all that one subscription knows of one partition, and every decision about its messages.
 
-The *frontier* is the first sequence never handed out. Below it, a message is outstanding while a page gives it a grant;
-below it and in no page it is done, for ever. Everything here is a function of (pages, messages, now, request) without
-I/O. A decision is made between `begin` and `commit` or `rollback`: what it changed in memory counts only after `commit`.
+The *frontier* is the first sequence never handed out. Below it, a message is outstanding while a page gives it a
+grant; below it and in no page it is done, for ever. Everything here is a function of (pages, messages, now, request)
+without I/O. A decision is made between `begin` and `commit` or `rollback`: what it changed in memory counts only after
+`commit`.
 
-A message is *busy* while its grant's visible_at lies ahead of the ledger's time, and *open* afterwards. Messages that are
-to be dead-lettered are *dying*: outstanding, but no longer in the order, so that they are not handed out and block no key.
+A message is *busy* while its grant's visible_at lies ahead of the ledger's time, and *open* afterwards. Messages that
+are to be dead-lettered are *dying*: outstanding, but no longer in the order, so that they are not handed out and block
+no key.
 """
 
 from __future__ import annotations
@@ -137,7 +139,7 @@ class Ledger:
     # Claim
 
     def claim(self, log: Mapping[int, Logged], last: int, limit: int, visible_at: int, claim: int) -> list[Run]:
-        """Hand out up to `limit` messages. Goes no further than `log` knows messages: what it lacks may be had later."""
+        """Hand out up to `limit` messages, no further than `log` knows messages: what it lacks may be had later."""
         order = self.order
         if isinstance(order, ByKey):
             return self._hand_out(self._take_by_key(order, log, last, limit), visible_at, claim)
@@ -210,7 +212,7 @@ class Ledger:
             self._bury(seq, EXPIRED)
 
     def _take_open(self, take: Callable[[int], list[int]], log: Mapping[int, Logged], limit: int) -> list[int]:
-        """Open messages that are alive. Expired ones end; where the log does not know one, the rest is left for later."""
+        """Open messages that are alive. Expired ones end; when the log does not know one, the rest waits."""
         taken: list[int] = []
         unknown: list[int] = []
         while len(taken) < limit and not unknown and (seqs := take(limit - len(taken))):
@@ -416,7 +418,7 @@ class Ledger:
     # Pages, counts and timers
 
     def replace(self, number: int, content: tuple[bytearray, list[Grant]] | None) -> None:
-        """Put other content in the place of a page's, and index it: another broker's, or that from before a decision."""
+        """Put other content in the place of a page's and index it: another broker's, or that before a decision."""
         page = self.pages.get(number)
         if page is not None:
             self._forget(page)
@@ -549,7 +551,7 @@ class Ledger:
         return reason is not None
 
     def _bury_again(self) -> None:
-        """What was found to have expired stays so, whatever page says it; else nobody would know until the next claim."""
+        """What has expired stays so, also after a rollback; else nobody would know until the next claim."""
         for seq in self._expired:
             grant = self.grant_of(seq)
             if grant is not None and grant.visible_at <= self.at and seq not in self.dying:

@@ -1,17 +1,17 @@
 """Which message comes next: three orders over one ledger.
 
-An order indexes the ledger's outstanding messages (those below the frontier that are not done). A message in the index is
-*busy* while somebody holds it or it waits for a retry, *open* when it could be handed out, and neither before its due time:
-it then keeps back the later ones of its key, and not the earlier ones. The index is derived: it can be rebuilt from pages
-and keys at any time.
+An order indexes the ledger's outstanding messages (those below the frontier that are not done). A message in the index
+is *busy* while somebody holds it or it waits for a retry, *open* when it could be handed out, and neither before its
+due time: it then keeps back the later ones of its key, and not the earlier ones. The index is derived: it can be
+rebuilt from pages and keys at any time.
 
 - `Plain`     no order: open messages first, then the frontier.
-- `ByKey`     a key's messages in sequence, none while one of the key is busy (order `key`; `topic` is one implicit key).
+- `ByKey`     a key's messages in sequence, none while one of them is busy (order `key`; `topic` is one implicit key).
 - `Fair`      no order, but a key with far more in flight than the others is set back.
 
-A ledger tells its order of every change: `add` (messages became outstanding; then `busy` or `open` unless they are not due),
-`busy`, `open`, `hide` (outstanding, but not to be handed out), `done` (no longer outstanding), `tidy` (the decision is over).
-What it takes from the order to hand out is busy from then on.
+A ledger tells its order of every change: `add` (messages became outstanding; then `busy` or `open` unless they are not
+due), `busy`, `open`, `hide` (outstanding, but not to be handed out), `done` (no longer outstanding), `tidy` (the
+decision is over). What it takes from the order to hand out is busy from then on.
 
 Heaps are cleaned lazily, and rebuilt once they are more than half stale: a broker that only settles what others claim
 would else keep every message that was ever open.
@@ -97,7 +97,7 @@ class _Key:
 
 
 class _Keyed:
-    """The part that `ByKey` and `Fair` share: outstanding messages by key, how many of each are busy, whose turn it is."""
+    """What `ByKey` and `Fair` share: outstanding messages by key, how many of each are busy, whose turn it is."""
 
     keyed = True
 

@@ -1,7 +1,7 @@
 """Grants and pages: what a ledger knows of 128 consecutive sequences, in memory and as stored bytes.
 
-A page maps each of its sequences to a grant: `slots` is one byte per sequence, 0 for a message that is done or was never
-handed out, else the number of a grant in `grants`. The stored form is the same: a count, the grants, the slots.
+A page maps each of its sequences to a grant: `slots` is one byte per sequence, 0 for a message that is done or was
+never handed out, else the number of a grant in `grants`. The stored form is the same: a count, the grants, the slots.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """How a ledger is saved and loaded: pages as rows, of which the newest one is the head.
 
 A page row is named by (page, era) and fenced by its stamp. It moves to a new era after some changes, so that a session
-that holds an old snapshot open piles up a bounded number of versions of one row. The head is the row of the highest page
-number, which is always that of the frontier; it is rewritten by every decision that changes the ledger.
+that holds an old snapshot open piles up a bounded number of versions of one row. The head is the row of the highest
+page number, which is always that of the frontier; it is rewritten by every decision that changes the ledger.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One server per SQLite file: a lock file beside it, whose lock ends with the process that holds it, however that dies."""
+"""One server per SQLite file: a lock file beside it, and a lock that ends with the process that holds it."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def only_server(url: str) -> Iterator[None]:
         except BlockingIOError:
             file.seek(0)
             raise InUse(
-                f"Another server (process {file.read().strip() or 'unknown'}) serves {path} already: a SQLite file has one "
-                "server at a time. Stop it, or use PostgreSQL or MariaDB, which take any number."
+                f"Another server (process {file.read().strip() or 'unknown'}) serves {path} already: a SQLite file "
+                "has one server at a time. Stop it, or use PostgreSQL or MariaDB, which take any number."
             ) from None
         file.truncate(0)
         file.write(f"{os.getpid()}\n")

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from rowlock import limits
 from rowlock.errors import NotFound, RowlockError
-from rowlock.store.faults import StoreFault
 from rowlock.version import VERSION
 
 if TYPE_CHECKING:
@@ -15,6 +14,7 @@ if TYPE_CHECKING:
 
     from rowlock.broker.broker import Broker
     from rowlock.broker.describe import Describe
+    from rowlock.delivery.delivery import Delivery
     from rowlock.model import Depth
 
     Sample = tuple[Mapping[str, object], float]
@@ -31,19 +31,19 @@ COUNTERS = {
 STATES = ("ready", "in_flight", "delayed", "dying")
 
 
-async def text(broker: Broker, describe: Describe) -> str:
+async def text(broker: Broker, delivery: Delivery, describe: Describe) -> str:
     """Everything, in a bounded time: while the database is away, depths are left out and `rowlock_up` is 0."""
     try:
         async with asyncio.timeout(limits.HEALTH_SECONDS):
             depths, more = await _depths(broker, describe)
             up = 1
-    except (TimeoutError, StoreFault, RowlockError):
+    except (TimeoutError, RowlockError):
         depths, more, up = {}, False, 0
     lines = [
         *_metric("info", "gauge", "The version of Rowlock.", [({"version": VERSION}, 1)]),
         *_metric("up", "gauge", "Whether the database answers.", [({}, up)]),
         *_of_cycles(broker),
-        *_metric("waiters", "gauge", "Claims that wait for a message.", [({}, broker.waiters.count)]),
+        *_metric("waiters", "gauge", "Claims that wait for a message.", [({}, delivery.waiters.count)]),
         *_of_depths(depths, more=more),
     ]
     return "\n".join(lines) + "\n"

@@ -7,30 +7,28 @@ from typing import TYPE_CHECKING
 from rowlock.broker.describe import Describe
 from rowlock.errors import Unavailable
 from rowlock.server import metrics
-from rowlock.store.faults import StoreFault
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from rowlock.broker.broker import Broker
+    from rowlock.delivery.delivery import Delivery
 
 
 class BrokerProbe:
     """See `server.http.Probe`."""
 
-    def __init__(self, broker: Broker):
+    def __init__(self, broker: Broker, delivery: Delivery):
         self._broker = broker
+        self._delivery = delivery
         self._describe = Describe(broker)
 
     async def health(self) -> Mapping[str, object]:
         for cycle in self._broker.cycles.values():
             if cycle.trouble is not None:
                 raise Unavailable(cycle.trouble)
-        try:
-            await self._broker.store.control.clock()
-        except StoreFault as fault:
-            raise Unavailable(f"The database cannot be reached: {fault}") from fault
+        await self._broker.store.control.clock()
         return {"database": self._broker.store.dialect, "lanes": self._broker.store.lanes}
 
     async def metrics(self) -> str:
-        return await metrics.text(self._broker, self._describe)
+        return await metrics.text(self._broker, self._delivery, self._describe)

@@ -19,6 +19,7 @@ CLAIM_MESSAGES = 20
 WAIT_SECONDS = 0.4
 TIMEOUT_SECONDS = (1.5, 3.0)
 WORK_SECONDS = 0.01
+PAUSE_SECONDS = 0.01
 DEATHS_SHARE = 0.02
 STALLS_SHARE = 0.03
 EXTENDED_SHARE = 0.1
@@ -52,7 +53,8 @@ class Consumer:
     async def _claim(self, subscription: str) -> _Answer | None:
         timeout = round(self._random.uniform(*TIMEOUT_SECONDS), 3)
         asked = records.now()
-        count, wait = self._random.randint(1, CLAIM_MESSAGES), self._random.choice((0, WAIT_SECONDS))
+        count = self._random.randint(1, CLAIM_MESSAGES)
+        wait = 0 if self._host.ending.is_set() else self._random.choice((0, WAIT_SECONDS))
         try:
             claimed = await self._host.broker.claim(subscription, count, visibility_timeout=timeout, wait=wait)
         except (Unavailable, OutcomeUnknown, InFlightLimit):
@@ -61,6 +63,7 @@ class Consumer:
             self._host.report(error)
             return None
         if not claimed:
+            await asyncio.sleep(PAUSE_SECONDS)
             return None
         call = self._host.recorder.next_call()
         told = records.HandedOut(call, subscription, self._name, asked, records.now(), timeout, list(map(_told, claimed)))

@@ -3,11 +3,13 @@
 A store holds no rule. It locks rows, reads them, writes what it is told, and commits; three small objects do that:
 
 - `Store`    one database: checks the server, creates and migrates the schema, opens connections.
-- `Control`  the catalog: named, versioned documents (topics, subscriptions, partitions, tasks), changed by compare and swap.
+- `Control`  the catalog: named, versioned documents (topics, subscriptions, partitions, tasks), changed by compare and
+swap.
 - `Lane`     one connection to one lane's hot tables. A transaction has always the same shape:
              `lock` (all locks, then reads), nothing or some reads, `write` (all writes, then COMMIT).
 
-All times are integers: milliseconds since 1970 by the database's clock. All ids and stamps are positive and fit in 63 bits.
+All times are integers: milliseconds since 1970 by the database's clock. All ids and stamps are positive and fit in 63
+bits.
 """
 
 from __future__ import annotations
@@ -192,7 +194,8 @@ class MessageColumns(Struct):
 
 
 class PageWrite(Struct, gc=False):
-    """A page to insert (`was` 0: no row of this (part, sub, page, era) may exist) or to replace (the row has stamp `was`)."""
+    """A page to insert (`was` 0: no row of this (part, sub, page, era) may exist) or to replace (the row has stamp
+    `was`)."""
 
     row: PageRow
     was: int
@@ -240,7 +243,8 @@ class Changes(Struct):
 
     turn: Turn
     decided_at: int
-    """The database's time that this was decided for; `attempt` disagrees when its clock is over limits.CYCLE_CLOCK_MS away."""
+    """The database's time that this was decided for; `attempt` disagrees when its clock is over limits.CYCLE_CLOCK_MS
+    away."""
     expected_parts: list[tuple[int, int, int | None]] = field(default_factory=list)
     """(part, version, last sequence): locked and compared by `attempt`; None: the last sequence does not matter."""
     expected_cursors: list[tuple[int, int, int, int]] = field(default_factory=list)
@@ -296,7 +300,8 @@ class Lane(Protocol):
         """Begin a transaction, take all locks (a statement of its own), then read by later statements."""
 
     async def write(self, changes: Changes) -> None:
-        """Write and COMMIT. A page whose row has another stamp than named, or a lost turn, raises `Contended`, nothing written."""
+        """Write and COMMIT. A page whose row has another stamp than named, or a lost turn, raises `Contended`,
+        nothing written."""
 
     async def rollback(self) -> None:
         """End a transaction that `lock` began, without a change. Harmless when there is none."""
@@ -397,8 +402,8 @@ class Control(Protocol):
         replaces: Iterable[Entry] = (),
         removes: Iterable[Entry] = (),
     ) -> bool:
-        """All or nothing. False, and nothing changed, when a (kind, name) or id to insert exists, or when an entry to replace or to
-        remove is not at the version before (replace: `entry.version - 1`; remove: `entry.version`)."""
+        """All or nothing. False, and nothing changed, when a (kind, name) or id to insert exists, or when an entry to
+        replace or to remove is not at the version before (replace: `entry.version - 1`; remove: `entry.version`)."""
 
     async def secret(self) -> bytes:
         """32 random bytes that all brokers on this database share (made at the first call)."""
@@ -435,6 +440,7 @@ class Store(Protocol):
         """Tell other processes that these partitions changed. Best effort: never raises, never waits for long."""
 
     async def listen(self, heard: Callable[[Sequence[int] | None], None]) -> None:
-        """Call `heard` with the partitions of every hint (None: any may have changed) until closed; reconnects by itself."""
+        """Call `heard` with the partitions of every hint (None: any may have changed) until closed; reconnects by
+        itself."""
 
     async def close(self) -> None: ...

@@ -7,7 +7,7 @@ import time
 from rowlock.bench.engine.steps import bodies_of
 from rowlock.bench.ground import Ground
 from rowlock.bench.measure import SIZES, Bench, Finding, per_size
-from rowlock.bench.turns import Side, ratio, take_turns
+from rowlock.bench.turns import Side, Slice, compare
 from rowlock.embedded import Broker
 
 BATCH = 100
@@ -22,20 +22,17 @@ async def run(ground: Ground) -> dict[str, Finding]:
             bodies = bodies_of(size, LOAD)
             for _ in range(backlog // LOAD):
                 await broker.publish(f"long-{name}", bodies)
-            sides = {
-                "long": _claim_and_settle(broker, f"long-{name}", bodies[:BATCH]),
-                "short": _claim_and_settle(broker, f"short-{name}", bodies[:BATCH]),
-            }
-            rates = await take_turns(sides, ground.scale.slice_seconds, ground.scale.rounds)
-        scale = f"backlog of {backlog} x {size} B, batches of {BATCH}, {ground.rounds}; baseline: empty; publishing not timed"
-        findings[f"backlog_1m_{name}"] = ratio(rates["long"], rates["short"], scale)
+            long = _claim_and_settle(broker, f"long-{name}", bodies[:BATCH])
+            short = _claim_and_settle(broker, f"short-{name}", bodies[:BATCH])
+            what = f"backlog of {backlog} x {size} B, claim + settle by {BATCH}, publishing not timed"
+            findings[f"backlog_1m_{name}"] = await compare(ground, long, short, what, "no backlog")
     return findings
 
 
 def _claim_and_settle(broker: Broker, queue: str, bodies: list[bytes]) -> Side:
     """As many as are claimed are published beforehand; only claim and settle are timed."""
 
-    async def side(seconds: float) -> float:
+    async def side(seconds: float) -> Slice:
         spent, carried = 0.0, 0
         while spent < seconds:
             await broker.publish(queue, bodies)
@@ -44,7 +41,7 @@ def _claim_and_settle(broker: Broker, queue: str, bodies: list[bytes]) -> Side:
             await broker.settle(claimed)
             spent += time.perf_counter() - started
             carried += len(claimed)
-        return carried / spent
+        return Slice(carried, spent)
 
     return side
 

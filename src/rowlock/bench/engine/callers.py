@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rowlock.bench.engine import steps
 from rowlock.bench.measure import SIZES, Bench, Finding, per_size
-from rowlock.bench.turns import loop, ratio, take_turns
+from rowlock.bench.turns import compare, loop
 
 if TYPE_CHECKING:
     from rowlock.bench.ground import Ground
@@ -22,19 +22,19 @@ def bench(name: str, target: str, *, callers: int, batch: int) -> Bench:
             for size_name, size in SIZES.items():
                 bodies = steps.bodies_of(size, batch)
                 plain = steps.plain if callers <= MOST_CONNECTIONS else steps.plain_shared
-                sides = {
-                    "ours": loop(steps.ours(broker, size_name, bodies), callers),
-                    "plain": loop(plain(connections, bodies), callers),
-                }
+                ours = loop(steps.ours(broker, size_name, bodies), callers)
+                baseline = loop(plain(connections, bodies), callers)
                 await connections[0].create()
-                await sides["plain"](ground.scale.slice_seconds)
+                await baseline(ground.scale.slice_seconds)
                 await connections[0].tidy()
-                rates = await take_turns(sides, ground.scale.slice_seconds, ground.scale.rounds)
-                scale = (
-                    f"{callers} callers, {batch} x {size} B a call, {ground.rounds}; "
-                    f"baseline: {len(connections)} connections"
+                findings[f"{name}_{size_name}"] = await compare(
+                    ground,
+                    ours,
+                    baseline,
+                    f"{callers} callers, {batch} x {size} B a call",
+                    f"{ground.server.plain_queue}, {len(connections)} connections",
+                    seconds=ground.scale.slice_seconds * max(1, callers / MOST_CONNECTIONS),
                 )
-                findings[f"{name}_{size_name}"] = ratio(rates["ours"], rates["plain"], scale)
         return findings
 
     return Bench(name, per_size(name, target, "x messages/s"), run)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from rowlock.bench.engine.steps import bodies_of
 from rowlock.bench.ground import Ground
 from rowlock.bench.measure import SIZES, Bench, Finding, per_size
-from rowlock.bench.turns import loop, ratio, take_turns
+from rowlock.bench.turns import Step, compare, loop
+from rowlock.embedded import Broker
 
 BATCH = 100
 SUBSCRIPTIONS = 10
@@ -21,17 +22,17 @@ async def run(ground: Ground) -> dict[str, Finding]:
         for name, size in SIZES.items():
             bodies = bodies_of(size, BATCH)
 
-            async def publish(topic: str, bodies: list[bytes] = bodies) -> int:
-                return len(await broker.publish(topic, bodies))
-
-            sides = {
-                "wide": loop(lambda _, publish=publish: publish("wide")),  # type: ignore[misc]
-                "narrow": loop(lambda _, publish=publish: publish("narrow")),  # type: ignore[misc]
-            }
-            rates = await take_turns(sides, ground.scale.slice_seconds, ground.scale.rounds)
-            scale = f"{SUBSCRIPTIONS} subscriptions, batches of {BATCH} x {size} B, {ground.rounds}; baseline: 1 subscription"
-            findings[f"fanout_10_{name}"] = ratio(rates["wide"], rates["narrow"], scale)
+            wide, narrow = loop(_publish(broker, "wide", bodies)), loop(_publish(broker, "narrow", bodies))
+            what = f"{SUBSCRIPTIONS} subscriptions, batches of {BATCH} x {size} B"
+            findings[f"fanout_10_{name}"] = await compare(ground, wide, narrow, what, "one subscription")
     return findings
+
+
+def _publish(broker: Broker, topic: str, bodies: list[bytes]) -> Step:
+    async def publish(_: int) -> int:
+        return len(await broker.publish(topic, bodies))
+
+    return publish
 
 
 BENCH = Bench("fan-out", per_size("fanout_10", ">= 0.9", "x messages/s"), run)

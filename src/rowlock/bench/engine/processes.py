@@ -107,7 +107,7 @@ async def run(ground: Ground) -> dict[str, Finding]:
             for case in ("sharing", "disjoint"):
                 two = _median(turns[case])
                 scale = (
-                    f"{CALLERS} callers in all, 1 x {size} B a call, {ground.rounds}; CPU per message, brokers + database: "
+                    f"{CALLERS} callers in all, 1 x {size} B a call, {ground.scale.rounds} rounds of {ground.scale.slice_seconds:g} s; CPU per message, brokers + database: "
                     f"{two.broker_us:.0f} + {two.server_us:.0f} us with two, {one.broker_us:.0f} + {one.server_us:.0f} us "
                     "with one; baseline: one broker process"
                 )

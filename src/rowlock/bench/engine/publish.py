@@ -5,7 +5,7 @@ from __future__ import annotations
 from rowlock.bench.engine.steps import bodies_of
 from rowlock.bench.ground import Ground
 from rowlock.bench.measure import SIZES, Bench, Finding, per_size
-from rowlock.bench.turns import loop, ratio, take_turns
+from rowlock.bench.turns import compare, loop
 
 BATCH = 1_000
 
@@ -23,10 +23,8 @@ async def run(ground: Ground) -> dict[str, Finding]:
                 await plain.insert(bodies)
                 return len(bodies)
 
-            sides = {"ours": loop(publish), "plain": loop(insert)}
-            rates = await take_turns(sides, ground.scale.slice_seconds, ground.scale.rounds)
-            scale = f"batches of {BATCH} x {size} B, {ground.rounds}; baseline: the same rows in one INSERT per batch"
-            findings[f"publish_1000_{name}"] = ratio(rates["ours"], rates["plain"], scale)
+            what, against = f"batches of {BATCH} x {size} B", "the same rows in one INSERT for each batch"
+            findings[f"publish_1000_{name}"] = await compare(ground, loop(publish), loop(insert), what, against)
     return findings
 
 

@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from statistics import median
 from typing import TYPE_CHECKING
 
 from rowlock.bench.engine import steps
@@ -47,11 +48,12 @@ async def _under_snapshot(ground: Ground, sides: Mapping[str, Step], what: str) 
         for _ in range(turns):
             for name, step in sides.items():
                 rates[name].append(await _turn(step, TURN_SECONDS))
-    decay = {name: sum(found[-turns // 3 :]) / sum(found[: turns // 3]) for name, found in rates.items()}
-    first, last = sum(rates["ours"][: turns // 3]), sum(rates["ours"][-turns // 3 :])
+    thirds = {name: (median(found[: turns // 3]), median(found[-turns // 3 :])) for name, found in rates.items()}
+    decay = {name: last / first for name, (first, last) in thirds.items()}
+    first, last = thirds["ours"]
     scale = (
         f"{what}, {seconds:g} s of each side in turns, snapshot held throughout; ours: "
-        f"{first / turns * 3:.0f} then {last / turns * 3:.0f} messages/s; baseline: the same ratio of the plain queue"
+        f"{first:.0f} then {last:.0f} messages/s; baseline: the same ratio of the plain queue"
     )
     return Finding(value=decay["ours"], ours=decay["ours"], baseline=decay["plain"], scale=scale)
 

@@ -8,7 +8,7 @@ from itertools import count
 from rowlock.bench.engine import steps
 from rowlock.bench.ground import Ground
 from rowlock.bench.measure import SIZES, Bench, Finding, per_size
-from rowlock.bench.turns import Step, loop, ratio, take_turns
+from rowlock.bench.turns import Step, compare, loop
 from rowlock.embedded import Broker
 
 CALLERS = 64
@@ -33,13 +33,10 @@ async def run(ground: Ground) -> dict[str, Finding]:
         await create_queues(broker, queues)
         for name, size in SIZES.items():
             body = steps.bodies_of(size, 1)
-            sides = {
-                "many": loop(_rotating([steps.ours(broker, queue, body) for queue in queues]), CALLERS),
-                "one": loop(steps.ours(broker, "one", body), CALLERS),
-            }
-            rates = await take_turns(sides, ground.scale.slice_seconds, ground.scale.rounds)
-            scale = f"{len(queues)} queues in turn, {CALLERS} callers, 1 x {size} B a call, {ground.rounds}; baseline: 1 queue"
-            findings[f"queues_1000_{name}"] = ratio(rates["many"], rates["one"], scale)
+            many = loop(_rotating([steps.ours(broker, queue, body) for queue in queues]), CALLERS)
+            one = loop(steps.ours(broker, "one", body), CALLERS)
+            what = f"{len(queues)} queues in turn, {CALLERS} callers, 1 x {size} B a call"
+            findings[f"queues_1000_{name}"] = await compare(ground, many, one, what, "one queue")
     return findings
 
 

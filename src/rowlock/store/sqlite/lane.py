@@ -86,7 +86,12 @@ class SqliteLane:
             head, known = scope.known.get(cursor, (None, frozenset()))
             if (row.head.stamp if row.head else 0) != head:
                 pages[cursor] = [_without_known(page, known) for page in self._pages(cursor)]
-        return View(clock=self._now(), partitions=self._partitions({*scope.parts, *(part for part, _ in cursors)}), cursors=cursors, pages=pages)
+        return View(
+            clock=self._now(),
+            partitions=self._partitions({*scope.parts, *(part for part, _ in cursors)}),
+            cursors=cursors,
+            pages=pages,
+        )
 
     def _partitions(self, parts: Collection[int]) -> dict[int, PartitionRow]:
         rows = self._rows("partitions", json(parts)) if parts else []
