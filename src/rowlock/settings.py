@@ -81,7 +81,7 @@ def check_name(name: str, what: str = "name") -> str:
     """A name is up to 80 letters, digits, `-` and `_`, and may end in `.fifo`."""
     if not isinstance(name, str) or len(name) > limits.NAME_CHARS or not _NAME.fullmatch(name):
         raise InvalidArgument(
-            f"{name!r:.120} is not allowed as a {what}: use 1 to {limits.NAME_CHARS} ASCII letters, digits, '-' and '_', "
+            f"{name!r:.120} is not allowed as a {what}: use 1 to {limits.NAME_CHARS} letters, digits, '-' and '_', "
             "and '.fifo' at the end where you like."
         )
     return name

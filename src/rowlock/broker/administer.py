@@ -314,6 +314,8 @@ class Administer:
     async def alter(self, name: str, kind: str, values: dict[str, Any]) -> None:
         """Change settings of a topic, a subscription, or a queue (both)."""
         ours, theirs = split_settings(values) if kind == "queue" else (values, values)
+        if kind == "queue" and theirs:
+            await self._altered_subscription(name, theirs)  # Refused, where it is, before the topic is changed.
         if kind in ("topic", "queue") and (ours or kind == "topic"):
             await self._alter_topic(name, ours)
         if kind in ("subscription", "queue") and (theirs or kind == "subscription"):
@@ -364,7 +366,10 @@ class Administer:
                         "while it is empty."
                     )
 
-    async def _alter_subscription(self, name: str, values: dict[str, Any]) -> None:
+    async def _altered_subscription(
+        self, name: str, values: dict[str, Any]
+    ) -> tuple[Entry, SubscriptionDocument, list[Topic]]:
+        """What a subscription would be with these settings; nothing is written."""
         entries = await self._control.find("subscription", [name])
         if not entries:
             raise NotFound(f"There is no subscription or queue named {name!r}.")
@@ -373,9 +378,13 @@ class Administer:
         settings = subscription_settings({**msgspec.structs.asdict(document.settings), **values})
         topics = await self._catalog.topics_of(await self._control.get(document.topics))
         await self._check_order(settings, topics)
-        await self._ensure_dead_letter(settings, topics)
         document.settings = settings
-        changed = _next(entries[0], document)
+        return entries[0], document, topics
+
+    async def _alter_subscription(self, name: str, values: dict[str, Any]) -> None:
+        entry, document, topics = await self._altered_subscription(name, values)
+        await self._ensure_dead_letter(document.settings, topics)
+        changed = _next(entry, document)
         if not await self._control.apply(replaces=[changed]):
             await self._alter_subscription(name, values)
             return

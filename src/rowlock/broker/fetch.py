@@ -35,7 +35,8 @@ async def survey(lane: Lane, draft: Draft, works: list[Work]) -> Checked | None:
     for work in works:
         if work.needs_lock or not _is_known(memory, work):
             return None
-    idle = [work for work in works if work.is_idle(draft)]
+    growing = {part for work in works if work.grows for part in work.parts}
+    idle = [work for work in works if growing.isdisjoint(part for part, _ in work.places) and work.is_idle(draft)]
     if not idle:
         return Checked(set(), set())
     verified: set[Cursor] = set()

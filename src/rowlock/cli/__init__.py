@@ -8,6 +8,8 @@ running   opening a broker for one command, and what a failure looks like
 
 from rowlock.cli.app import app
 
+__all__ = ["app", "main"]
+
 
 def main() -> None:
     app()

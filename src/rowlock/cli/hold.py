@@ -14,7 +14,7 @@ from rowlock.cli.running import opened
 Receipts = Annotated[
     list[str],
     typer.Argument(
-        metavar="RECEIPT...", help="Receipts; - reads them from standard input, one a line.", show_default=False
+        metavar="RECEIPT", help="Receipts; - reads them from standard input, one a line.", show_default=False
     ),
 ]
 Time = Annotated[float, typer.Option("--for", parser=duration, metavar="TIME", help="Hold them for so long from now.")]

@@ -62,5 +62,5 @@ Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name.",
 Subscription = Annotated[
     str, typer.Argument(metavar="SUBSCRIPTION", help="The subscription's name.", show_default=False)
 ]
-Prefix = Annotated[str, typer.Argument(metavar="[PREFIX]", help="List only names that begin so.", show_default=False)]
+Prefix = Annotated[str, typer.Argument(metavar="PREFIX", help="List only names that begin so.", show_default=False)]
 Depths = Annotated[bool, typer.Option("--depth/--no-depth", metavar="", help="Look up how many messages each one has.")]

@@ -66,7 +66,7 @@ def watch(
 @app.command("list")
 def list_redrives(
     source: Annotated[
-        str | None, typer.Argument(metavar="[QUEUE]", help="Only those of this queue.", show_default=False)
+        str | None, typer.Argument(metavar="QUEUE", help="Only those of this queue.", show_default=False)
     ] = None,
     store: Store = DEFAULT_STORE,
     json: Json = False,

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, BinaryIO
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.progress import BarColumn, DownloadColumn, SpinnerColumn, TextColumn, TimeRemainingColumn
 
+from rowlock import limits
 from rowlock.cli.options import DEFAULT_STORE, Json, Store, duration, moment
 from rowlock.cli.output import bar, plain, plural, print_json, say
 from rowlock.cli.running import opened
-from rowlock.errors import PublishRefused, RowlockError
+from rowlock.errors import MessageTooLarge, PublishRefused, RowlockError
 from rowlock.model import Message, Published
 
 if TYPE_CHECKING:
@@ -24,13 +26,13 @@ if TYPE_CHECKING:
     from rowlock.blocking import Broker
 
 BATCH_MESSAGES = 1_000
-BATCH_BYTES = 1024 * 1024
+CHUNK_BYTES = 256 * 1024
 
 Destination = Annotated[str, typer.Argument(metavar="NAME", help="The queue or topic.", show_default=False)]
 Texts = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="[TEXT]...",
+        metavar="TEXT",
         help="One message each. Without any, standard input is read, one message a line.",
         show_default=False,
     ),
@@ -40,6 +42,7 @@ File = Annotated[
     typer.Option(
         "--file",
         "-f",
+        metavar="FILE",
         help="Read this file, one message a line; - is standard input.",
         exists=True,
         dir_okay=False,
@@ -92,18 +95,14 @@ def send(
     def message(body: bytes) -> Message:
         return Message(body, key, attributes, expires_in, delay, due_at, deduplication_id)
 
-    bodies, stream = _bodies(texts, file, whole=whole)
-    batches = _batches(bodies)
-    first = next(batches, [])
-    if deduplication_id is not None and len(first) > 1:
-        raise typer.BadParameter("There is more than one message, and a deduplication id is for one.")
-    with opened(store) as broker:
-        sent = _Sent(broker, name, message, keep=json)
-        if stream is None or not first:
-            sent.publish(first)
-        else:
-            _publish_all(sent, chain([first], batches), stream, shown=not json)
-        _print(sent, json=json)
+    with _input(texts, file, whole=whole) as (batches, size):
+        first = next(batches, [])
+        if deduplication_id is not None and (len(first) > 1 or next(batches, None)):
+            raise typer.BadParameter("There is more than one message, and a deduplication id is for one.")
+        with opened(store) as broker:
+            sent = _Sent(broker, name, message, keep=json)
+            _publish_all(sent, chain([first], batches), size, shown=not json and not texts)
+    _print(sent, json=json)
 
 
 class _Sent:
@@ -143,9 +142,8 @@ class _Sent:
         )
 
 
-def _publish_all(sent: _Sent, batches: Iterator[list[bytes]], stream: BinaryIO, *, shown: bool) -> None:
+def _publish_all(sent: _Sent, batches: Iterator[list[bytes]], size: int | None, *, shown: bool) -> None:
     """Batch by batch, with a bar where a file says how long it is."""
-    size = os.fstat(stream.fileno()).st_size if stream.seekable() else None
     known = [BarColumn(), DownloadColumn(), TimeRemainingColumn()] if size else [SpinnerColumn()]
     done = 0
     with bar("Sending", *known, TextColumn("{task.fields[sent]:,} messages"), shown=shown) as progress:
@@ -166,29 +164,36 @@ def _print(sent: _Sent, *, json: bool) -> None:
     say(f"{plural(stored, 'message')} stored in {sent.name}{again}.")
 
 
-def _bodies(texts: list[str] | None, file: Path | None, *, whole: bool) -> tuple[Iterator[bytes], BinaryIO | None]:
-    """The messages' bodies, and the stream that they are read from."""
+@contextmanager
+def _input(
+    texts: list[str] | None, file: Path | None, *, whole: bool
+) -> Iterator[tuple[Iterator[list[bytes]], int | None]]:
+    """Batches of messages, and of how many bytes they are, where that is known."""
     if texts:
-        return (os.fsencode(text) for text in texts), None
-    if file is None and sys.stdin.isatty():
+        yield iter([[os.fsencode(text) for text in texts]]), None
+    elif file is not None and str(file) != "-":
+        with file.open("rb") as stream:
+            yield _batches(stream, whole=whole), file.stat().st_size
+    elif file is None and sys.stdin.isatty():
         raise typer.BadParameter("There is no message: give a text, --file, or something on standard input.")
-    stream = sys.stdin.buffer if file is None or str(file) == "-" else file.open("rb")
+    else:
+        yield _batches(sys.stdin.buffer, whole=whole), None
+
+
+def _batches(stream: Any, *, whole: bool) -> Iterator[list[bytes]]:
+    """One message a line. As many as have come make a batch, so that what comes slowly is sent at once."""
     if whole:
-        return iter([stream.read()]), None
-    return (line.removesuffix(b"\n") for line in stream), stream
-
-
-def _batches(bodies: Iterator[bytes]) -> Iterator[list[bytes]]:
-    batch: list[bytes] = []
-    size = 0
-    for body in bodies:
-        batch.append(body)
-        size += len(body)
-        if len(batch) == BATCH_MESSAGES or size >= BATCH_BYTES:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch
+        yield [stream.read()]
+        return
+    rest = b""
+    while chunk := stream.read1(CHUNK_BYTES):
+        *lines, rest = (rest + chunk).split(b"\n")
+        if len(rest) > limits.MESSAGE_MAX_BYTES:
+            raise MessageTooLarge(f"A line is longer than the largest message, {limits.MESSAGE_MAX_BYTES} bytes.")
+        for at in range(0, len(lines), BATCH_MESSAGES):
+            yield lines[at : at + BATCH_MESSAGES]
+    if rest:
+        yield [rest]
 
 
 def _due(text: str | None) -> datetime | None:

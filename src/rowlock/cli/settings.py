@@ -89,7 +89,7 @@ SHAPES = {
     "retention": Shape(f"Keep messages {UNTIL_ACKNOWLEDGED} by every subscription, or for a time.", "TIME", retention),
     "max_retention": Shape(f"The longest that {UNTIL_ACKNOWLEDGED} keeps a message."),
     "durability": Shape(
-        "A publish is on this server's disk (local), on a standby's, too (replicated), or lost at a power cut (relaxed).",
+        "A publish is on disk here (local), on a standby's, too (replicated), or may be lost (relaxed).",
         "WORD",
         one_of("durability", "local", "replicated", "relaxed"),
     ),
@@ -132,6 +132,8 @@ def with_settings(*kinds: type[Struct], creating: bool) -> Callable[[Callable[..
         def decorated(**given: Any) -> None:
             named = {option.name: given.pop(option.name) for option in options}
             settings = {name: None if value is NOTHING else value for name, value in named.items() if value is not None}
+            if not settings and not creating:
+                raise typer.BadParameter("Name at least one setting to change.")
             command(settings=settings, **given)
 
         _declare(decorated, _parameters(command, options))

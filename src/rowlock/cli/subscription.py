@@ -14,7 +14,7 @@ from rowlock.cli.settings import SUBSCRIPTION, with_settings
 
 app = typer.Typer(no_args_is_help=True, help="Subscriptions and readers: create, alter, look at, commit, delete.")
 
-Topics = Annotated[list[str], typer.Argument(metavar="TOPIC...", help="The topics that it reads.", show_default=False)]
+Topics = Annotated[list[str], typer.Argument(metavar="TOPIC", help="The topics that it reads.", show_default=False)]
 Start = Annotated[
     str | None,
     typer.Option(

@@ -19,6 +19,7 @@ from rowlock.localservers.server import LocalServer, ServerFailed, ServerMissing
 if TYPE_CHECKING:
     import pwd
     import subprocess
+    from collections.abc import Mapping
 
 PORT = 5432
 """Of the socket's name only: the server does not listen on the network."""
@@ -79,6 +80,29 @@ class LocalPostgres(LocalServer):
 
     def _program(self, name: str) -> str:
         return str(programs(self._user) / name)
+
+
+class LocalStandby(LocalPostgres):
+    """A hot standby that streams from another local server, and is copied from it at its first start.
+
+    It becomes synchronous when the other's `synchronous_standby_names` says so.
+    """
+
+    def __init__(self, primary: LocalPostgres, settings: Mapping[str, object] | None = None):
+        self._primary = primary
+        super().__init__(settings=settings)
+
+    def promote(self) -> None:
+        """Make it accept writes; returns when it does."""
+        self.sql("select pg_promote()")
+
+    def _initialise(self) -> None:
+        place = ["-h", str(self._primary.directory), "-p", str(PORT), "-U", "postgres"]
+        options = ["--checkpoint=fast", "--no-sync", "--write-recovery-conf"]
+        self._run([self._program("pg_basebackup"), *place, *options, "-D", str(self.data)])
+
+    def _furnish(self) -> None:
+        """Its databases come from the primary."""
 
 
 @cache

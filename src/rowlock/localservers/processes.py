@@ -107,6 +107,18 @@ def kill_family(process: subprocess.Popen[bytes]) -> None:
         time.sleep(0.005)
 
 
+def pause_family(process: subprocess.Popen[bytes]) -> None:
+    """SIGSTOP a server and all of its children: a machine that answers nobody, and has closed nothing."""
+    for member in _stopped_family(process.pid):
+        _quietly(member.suspend)
+
+
+def resume_family(process: subprocess.Popen[bytes]) -> None:
+    server = psutil.Process(process.pid)
+    for member in (*server.children(recursive=True), server):
+        _quietly(member.resume)
+
+
 def _stopped_family(pid: int) -> list[psutil.Process]:
     """The server is stopped first: it would start new children, or begin to recover from the loss of the first."""
     server = psutil.Process(pid)

@@ -83,12 +83,20 @@ class LocalServer(ABC):
         self._process = processes.spawn(self._command(), self._user, self.log, self.quick_signal)
         self._await_ready(self._process)
         if fresh:
-            self.sql(f"create database {self.first_database}", database="")
+            self._furnish()
 
     def kill(self) -> None:
         if self._process is not None:
             processes.kill_family(self._process)
             self._process = None
+
+    def pause(self) -> None:
+        if self._process is not None:
+            processes.pause_family(self._process)
+
+    def resume(self) -> None:
+        if self._process is not None:
+            processes.resume_family(self._process)
 
     def stop(self) -> None:
         self._end(self.stop_signal)
@@ -140,6 +148,10 @@ class LocalServer(ABC):
     def _initialise(self) -> None:
         """Make `data`."""
 
+    def _furnish(self) -> None:
+        """Once, when the server answers for the first time."""
+        self.sql(f"create database {self.first_database}", database="")
+
     @abstractmethod
     def _command(self) -> list[str]:
         """What starts the server in the foreground."""
@@ -189,6 +201,8 @@ class LocalServer(ABC):
     def _end(self, number: signal.Signals) -> None:
         if self._process is None:
             return
+        if self._process.poll() is None:
+            self.resume()
         self._process.send_signal(number)
         try:
             self._process.wait(STOP_SECONDS)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Sequence
-from types import TracebackType
+from typing import Self
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -46,12 +46,12 @@ class Board:
         self._plain_at = 0.0
         self._live = Live(console=console, refresh_per_second=REFRESHES_PER_SECOND, transient=True)
 
-    def __enter__(self) -> Board:
+    def __enter__(self) -> Self:
         if self._is_live:
             self._live.start()
         return self
 
-    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._is_live:
             self._live.stop()
 
@@ -85,7 +85,8 @@ class Board:
         elif not self._silent and now >= self._plain_at:
             self._plain_at = now + PLAIN_SECONDS
             rates = " ".join(
-                f"{name} {getattr(total, name):,} ({self._rate(name):,.0f}/s)" for name in ("published", "claimed", "settled")
+                f"{name} {getattr(total, name):,} ({self._rate(name):,.0f}/s)"
+                for name in ("published", "claimed", "settled")
             )
             self._console.print(f"{now - self._began:6.1f} s  {rates}", highlight=False)
 
@@ -97,7 +98,8 @@ class Board:
 
     def _rate(self, name: str) -> float:
         (began, first), (ended, last) = self._samples[0], self._samples[-1]
-        return (getattr(last, name) - getattr(first, name)) / max(ended - began, 0.1)
+        gain: int = getattr(last, name) - getattr(first, name)
+        return gain / max(ended - began, 0.1)
 
     def _picture(self, total: Progress) -> Group:
         elapsed = time.monotonic() - self._began

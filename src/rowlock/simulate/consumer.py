@@ -66,7 +66,9 @@ class Consumer:
             await asyncio.sleep(PAUSE_SECONDS)
             return None
         call = self._host.recorder.next_call()
-        told = records.HandedOut(call, subscription, self._name, asked, records.now(), timeout, list(map(_told, claimed)))
+        told = records.HandedOut(
+            call, subscription, self._name, asked, records.now(), timeout, list(map(_told, claimed))
+        )
         self._host.recorder.write(told)
         self._host.progress.claimed += len(claimed)
         return _Answer(call, claimed, timeout)

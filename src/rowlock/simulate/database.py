@@ -35,7 +35,7 @@ class Database:
 
     @property
     def is_file(self) -> bool:
-        """The database lives in the broker processes: to kill it is to kill one of them in the middle of a transaction."""
+        """It lives in the broker processes: to kill it is to kill one of them in the middle of a transaction."""
         return self.url.startswith("sqlite:")
 
     @property

@@ -20,6 +20,8 @@ STOP_SECONDS = (0.5, 7.0)
 """Longer, at times, than a hold lasts, and than a stalled broker may keep a lock."""
 DOWN_SECONDS = (0.1, 1.5)
 PAUSE_SECONDS = 2.0
+DEATH_SECONDS = 20.0
+"""It may have been stopped, or have nothing to commit."""
 
 
 class Faults:
@@ -43,12 +45,14 @@ class Faults:
             self._actions += [self._kill_broker, self._stop_broker]
         if DATABASE in names and database.can_be_killed:
             self._actions.append(self._die_committing if database.is_file else self._kill_database)
+        self._deadline = 0.0
+        self._down = asyncio.Lock()
         self._under_way: set[asyncio.Task[None]] = set()
 
     async def run(self, seconds: float) -> None:
         """Until that time has passed; then everything runs again."""
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + seconds
+        deadline = self._deadline = loop.time() + seconds
         pause = min(PAUSE_SECONDS, seconds / (2 * len(self._actions) + 1))
         turns: list[Callable[[], Awaitable[None]]] = []
         while (left := deadline - loop.time()) > 0:
@@ -68,12 +72,13 @@ class Faults:
 
     async def _kill_broker(self) -> None:
         broker = self._random.choice(self._brokers)
-        self._tell(f"kill -9 of broker process {broker.spec.number}")
-        broker.kill()
-        self.counts[KILLED] += 1
+        if broker.kill():
+            self._tell(f"kill -9 of broker process {broker.spec.number}")
+            self.counts[KILLED] += 1
 
     async def _stop_broker(self) -> None:
-        seconds = self._random.uniform(*STOP_SECONDS)
+        left = self._deadline - asyncio.get_running_loop().time()
+        seconds = min(self._random.uniform(*STOP_SECONDS), max(left, STOP_SECONDS[0]))
         running = [broker for broker in self._brokers if broker.alive and not broker.stopped]
         broker = self._random.choice(running or self._brokers)
         if broker.stop():
@@ -83,22 +88,25 @@ class Faults:
             broker.resume()
 
     async def _kill_database(self) -> None:
-        self._tell("kill -9 of the database")
-        await self._database.kill()
-        self.counts[CRASHED] += 1
-        await asyncio.sleep(self._random.uniform(*DOWN_SECONDS))
-        await self._database.start()
-        self._tell("the database is up again")
+        async with self._down:
+            self._tell("kill -9 of the database")
+            await self._database.kill()
+            self.counts[CRASHED] += 1
+            await asyncio.sleep(self._random.uniform(*DOWN_SECONDS))
+            await self._database.start()
+            self._tell("the database is up again")
 
     async def _die_committing(self) -> None:
         running = [broker for broker in self._brokers if broker.alive and not broker.stopped]
         broker = self._random.choice(running or self._brokers)
         life, kills = broker.spec.life, broker.kills
         self._tell(f"broker process {broker.spec.number} dies in the middle of a transaction")
-        broker.doom(DIE_COMMITTING)
-        while broker.spec.life == life:
+        broker.tell(DIE_COMMITTING)
+        loop = asyncio.get_running_loop()
+        patience = loop.time() + DEATH_SECONDS
+        while broker.spec.life == life and loop.time() < patience:  # noqa: ASYNC110
             await asyncio.sleep(0.02)
-        self.counts[CRASHED] += broker.kills == kills
+        self.counts[CRASHED] += broker.spec.life > life and broker.kills == kills
 
 
 async def _as_coroutine(action: Callable[[], Awaitable[None]]) -> None:

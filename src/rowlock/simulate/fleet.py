@@ -19,7 +19,7 @@ TAIL_CHARS = 1500
 
 
 class BrokerProcess:
-    """One place for a broker process: whoever dies in it is followed by another."""
+    """One place for a broker process: whoever is killed in it is followed by another."""
 
     def __init__(self, spec: Spec, trouble: Callable[[str], None]):
         self.spec = spec
@@ -27,8 +27,6 @@ class BrokerProcess:
         self.kills = 0
         self._trouble = trouble
         self._process: asyncio.subprocess.Process | None = None
-        self._doomed = False
-        """Its death is our doing."""
         self._finished = False
         self._watch: asyncio.Task[None] | None = None
         self._past = Progress()
@@ -47,7 +45,7 @@ class BrokerProcess:
     async def start(self) -> None:
         self.spec.life += 1
         self._past, self._present = self.progress, Progress()
-        self._doomed = self.stopped = False
+        self.stopped = False
         with self._errors.open("ab") as errors:
             self._process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-m", "rowlock.simulate.host", msgspec.json.encode(self.spec).decode()),
@@ -65,16 +63,11 @@ class BrokerProcess:
         if self._process is not None and self._process.stdin is not None and self.alive:
             self._process.stdin.write(order.encode() + b"\n")
 
-    def kill(self) -> None:
-        """kill -9, and start again."""
-        if self._signal(signal.SIGKILL):
-            self._doomed = True
-            self.kills += 1
-
-    def doom(self, order: str) -> None:
-        """It is told to die by itself."""
-        self._doomed = True
-        self.tell(order)
+    def kill(self) -> bool:
+        """kill -9; another takes its place."""
+        killed = self._signal(signal.SIGKILL)
+        self.kills += killed
+        return killed
 
     def stop(self) -> bool:
         self.stopped = self._signal(signal.SIGSTOP)
@@ -96,7 +89,7 @@ class BrokerProcess:
 
     async def close(self) -> None:
         """End it in any case."""
-        self._finished = self._doomed = True
+        self._finished = True
         self._signal(signal.SIGKILL)
         if self._watch is not None:
             await self._watch
@@ -107,10 +100,10 @@ class BrokerProcess:
             if line.endswith(b"\n"):
                 self._present = msgspec.json.decode(line, type=Progress)
         code = await process.wait()
-        if not self._doomed and code != 0:
-            self._trouble(f"Broker process {self.spec.number} ended by itself with {code}: {self._tail()}")
-        if not self._finished:
+        if code == -signal.SIGKILL and not self._finished:
             await self.start()
+        elif code not in (0, -signal.SIGKILL) or not self._finished:
+            self._trouble(f"Broker process {self.spec.number} ended by itself with {code}: {self._tail()}")
 
     def _signal(self, number: signal.Signals) -> bool:
         if self._process is None or self._process.returncode is not None:

@@ -44,8 +44,8 @@ def fenced(history: History) -> Finding:
 
 
 def _is_stale(one: HandOut, action: Action, given: list[HandOut], stream: Stream) -> bool:
-    """Whether somebody else had been handed the message before this was asked for; or the hold had run out, where a late
-    word counts for nothing."""
+    """Whether somebody else had been handed the message before this was asked for; or the hold had run out, where a
+    late word counts for nothing."""
     if any(other.receives > one.receives and other.at < action.began for other in given):
         return True
     return (stream.keyed or action.verb != SETTLE) and action.began > one.run_out_by(before=action)
@@ -87,7 +87,7 @@ def over(history: History) -> Finding:
 
 
 def _dead_copies(history: History, given: list[HandOut]) -> list[HandOut]:
-    """Hand-outs as a dead letter, where its holder had settled it for certain: a late settle may find it moved already."""
+    """Hand-outs as a dead letter, where its holder had settled it for certain: a late settle may find it moved."""
     dead = history.streams.read_by(given[0].subscription).dead_letter
     if dead is None or not any(
         settle.outcome == OK and settle.ended is not None and settle.ended < one.held_until(before=settle)

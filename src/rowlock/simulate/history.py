@@ -16,9 +16,9 @@ from rowlock.simulate.records import EXTEND, OK, SETTLE
 from rowlock.simulate.streams import Streams
 
 SLACK_SECONDS = 0.25
-"""How much earlier than its timeout a hold may end, seen by our clock: a hold counts from the database's time, for which a
-cycle may be decided up to 50 ms early (limits.CYCLE_CLOCK_MS); both clocks are cut to milliseconds; and the database's
-clock may be set or slewed a little against the monotonic one."""
+"""How much earlier than its timeout a hold may end, seen by our clock: a hold counts from the database's time, for
+which a cycle may be decided up to 50 ms early (limits.CYCLE_CLOCK_MS); both clocks are cut to milliseconds; and the
+database's clock may be slewed a little against the monotonic one."""
 
 
 NEVER = float("inf")
@@ -131,7 +131,7 @@ class HandOut(Struct):
 
     def __str__(self) -> str:
         return (
-            f"{self.message.name} ({self.subscription}, sequence {self.handed.sequence}, received {self.receives} times) "
+            f"{self.message.name} ({self.subscription}, sequence {self.handed.sequence}, receives {self.receives}) "
             f"handed out at {at(self.asked)} to {at(self.at)} for {self.timeout} s by {self.answer[0]}"
         )
 
@@ -148,7 +148,7 @@ class History:
         self.troubles: list[str] = []
 
     def add_publishes(self, told: Iterable[records.Record]) -> None:
-        """Of one process. All publishes come before the first hand-out: a process may be handed what another published."""
+        """Of one process. All publishes come first: a process may be handed what another published."""
         publishing: dict[int, list[tuple[Message, Publish]]] = {}
         for record in told:
             if isinstance(record, records.Publishing):

@@ -2,8 +2,8 @@
 
     python -m rowlock.simulate.host SPEC
 
-SPEC is JSON. Orders come by lines on the standard input; when that ends, the process ends, too. Progress goes out by lines
-on the standard output.
+SPEC is JSON. Orders come by lines on the standard input; when that ends, the process ends, too. Progress goes out by
+lines on the standard output.
 """
 
 from __future__ import annotations
@@ -140,10 +140,10 @@ def _die_committing() -> None:
     """The next transaction of a SQLite file is written, and never committed."""
     from rowlock.store.sqlite.connection import Connection
 
-    def commit(_: Connection) -> None:
+    def die(self: Connection) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
-    Connection.commit = commit  # type: ignore[method-assign]
+    Connection.commit = die  # type: ignore[method-assign]
 
 
 def _die_with_parent() -> None:

@@ -1,6 +1,8 @@
-"""What must be kept: invariants 1 (durable), 2 (never forgotten), 7 (complete for every subscription), 8 (used once)."""
+"""What must be kept: invariants 1 (durable), 2 (never forgotten), 7 (for every subscription), 8 (used once)."""
 
 from __future__ import annotations
+
+from itertools import pairwise
 
 from rowlock.simulate.finding import Finding
 from rowlock.simulate.history import NEVER, HandOut, History, Message, at
@@ -8,7 +10,7 @@ from rowlock.simulate.streams import Stream
 
 
 def durable(history: History) -> Finding:
-    """An acknowledged message is stored, once and as it was published: it is settled, or dead-lettered, or it expires."""
+    """An acknowledged message is stored, once and as published: it is settled, or dead-lettered, or it expires."""
     finding = Finding()
     finding.violations += [f"{stray} was never published" for stray in history.unpublished]
     for message in history.acknowledged():
@@ -47,7 +49,7 @@ def never_forgotten(history: History) -> Finding:
     finding = Finding()
     for given in history.by_subscription():
         finding.checked += len(given)
-        for earlier, later in zip(given, given[1:], strict=False):
+        for earlier, later in pairwise(given):
             if earlier.at < later.asked and later.receives <= earlier.receives:
                 finding.accuse(f"{later} though it had been handed out before: {earlier}")
         buried = _dead_lettered_at(history, given[0])
@@ -80,7 +82,7 @@ def used_once(history: History) -> Finding:
 
 
 def _is_done(message: Message, subscription: str, stream: Stream) -> bool:
-    """Whether it was settled, dead-lettered and settled there, or expired; a settle that may have happened is enough."""
+    """Whether it was settled, here or as a dead letter, or expired; a settle that may have happened is enough."""
     if message.expires_in is not None or _may_be_settled(message, subscription):
         return True
     return stream.dead_letter is not None and _may_be_settled(message, stream.dead_letter)

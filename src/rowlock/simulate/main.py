@@ -25,30 +25,32 @@ CLIENTS_PER_PROCESS = 4
 PROCESSES_MOST = 8
 BACKLOG_MESSAGES = 1_500
 BACKLOG_SECONDS = 0.5
-DRAIN_SECONDS = 60.0
 REFRESH_SECONDS = 0.2
 
 
 def run(options: SimulateOptions) -> int:
-    """The exit code: 0 when every invariant holds, each was checked, and every fault that was asked for happened."""
-    check(options)
+    """Show a run and its verdict. The exit code: 0 when all is as it should be."""
     console, complaints = Console(quiet=options.json), Console(stderr=True)
+    found = simulate(options, console)
+    if options.json:
+        print(report.as_json(found))  # noqa: T201
+    report.show(found, console)
+    report.complain(found, complaints)
+    return 0 if found.ok else 1
+
+
+def simulate(options: SimulateOptions, console: Console) -> report.Outcome:
+    """Fine is a run when every invariant holds, each was checked, and every fault that was asked for happened."""
+    check(options)
     directory = Path(tempfile.mkdtemp(prefix="rowlock-simulate-"))
+    found = None
     try:
         with database(options.store, directory) as kept:
             found = asyncio.run(_Run(options, kept, directory, console).run())
-        if options.json:
-            print(report.as_json(found))  # noqa: T201
-        report.show(found, console)
-        report.complain(found, complaints)
-    except BaseException:
-        shutil.rmtree(directory, ignore_errors=True)
-        raise
-    if found.ok:
-        shutil.rmtree(directory, ignore_errors=True)
-        return 0
-    complaints.print(f"The records of this run are kept in {directory}; its seed is {found.seed}.", highlight=False)
-    return 1
+    finally:
+        if found is None or found.ok:
+            shutil.rmtree(directory, ignore_errors=True)
+    return found
 
 
 class _Run:
@@ -76,7 +78,7 @@ class _Run:
                 kills = await self._simulate()
         self._board.tell("judging")
         told = history.read(self._streams, self._directory)
-        found = report.outcome(told, verdict.judge(told), kills, self._troubles, self._seed)
+        found = report.outcome(told, verdict.judge(told), kills, self._troubles, self._seed, self._directory)
         found.troubles += report.missing(found, self._faults)
         return found
 
@@ -165,9 +167,10 @@ class _Run:
 
     async def _drain(self, broker: embedded.Broker) -> None:
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + DRAIN_SECONDS
+        deadline = loop.time() + self._options.drain_seconds
         while left := await self._left(broker):
             if loop.time() > deadline:
-                self._troubles.append(f"{left} messages were not consumed within {DRAIN_SECONDS:.0f} s after the end.")
+                patience = self._options.drain_seconds
+                self._troubles.append(f"{left} messages were not consumed within {patience:.0f} s after the end.")
                 return
             await asyncio.sleep(REFRESH_SECONDS)

@@ -31,6 +31,8 @@ class SimulateOptions(Struct, kw_only=True, frozen=True):
     json: bool = False
     seed: int | None = None
     """Of every choice that the simulation makes; what the machine's timing makes of it is another matter."""
+    drain_seconds: float = 60
+    """How long consumers may take, once nothing is broken any more, to finish what is there."""
     child_prelude: str | None = None
     """A module that every broker process imports first: tests break the ledger with it."""
 

@@ -1,5 +1,5 @@
-"""Invariant 6: a key's messages are handed out in sequence order, and none while another of the key is held, unless in one
-answer to one caller."""
+"""Invariant 6: a key's messages are handed out in sequence order, and none while another of the key is held, unless in
+one answer to one caller."""
 
 from __future__ import annotations
 

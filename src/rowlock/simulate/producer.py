@@ -95,6 +95,4 @@ class Producer:
 
     def _message(self, one: records.Outgoing) -> Message:
         body = records.body_of(one.name, self._random.randrange(FILLING_BYTES))
-        return Message(
-            body, one.key, expires_in=one.expires_in, delay=one.delay, deduplication_id=one.deduplication_id
-        )
+        return Message(body, one.key, expires_in=one.expires_in, delay=one.delay, deduplication_id=one.deduplication_id)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 
 import msgspec
 from msgspec import Struct
@@ -40,7 +41,10 @@ class Outcome(Struct):
     duplicates: int
     kills: dict[str, int]
     invariants: list[Judged]
+    happened: dict[str, int]
+    """What processes did to themselves on purpose."""
     seed: int
+    records: Path
     troubles: list[str]
     """Why it is not fine, other than by an invariant."""
 
@@ -49,7 +53,9 @@ class Outcome(Struct):
         return not self.troubles and not any(one.violations for one in self.invariants)
 
 
-def outcome(history: History, judged: list[Judged], kills: Counter[str], troubles: list[str], seed: int) -> Outcome:
+def outcome(
+    history: History, judged: list[Judged], kills: Counter[str], troubles: list[str], seed: int, directory: Path
+) -> Outcome:
     hand_outs = list(history.hand_outs())
     given = list(history.by_subscription())
     dead = {stream.dead_letter for stream in history.streams.all}
@@ -68,7 +74,9 @@ def outcome(history: History, judged: list[Judged], kills: Counter[str], trouble
             **{name: kills[name] for name in (faults.KILLED, faults.STOPPED, faults.CRASHED)},
         },
         invariants=judged,
+        happened=dict(history.happened),
         seed=seed,
+        records=directory,
         troubles=[*troubles, *sorted(set(history.troubles))],
     )
 
@@ -86,8 +94,9 @@ def missing(found: Outcome, asked: frozenset[str]) -> list[str]:
         options.DUPLICATES: found.duplicates,
         options.EXPIRY: found.expired,
     }
+    never = [name for name in options.FAULTS if name in asked and not happened[name]]
     return [
-        *(f"The fault {name!r} was asked for and never happened." for name in options.FAULTS if name in asked and not happened[name]),
+        *(f"The fault {name!r} was asked for and never happened." for name in never),
         *(f"Invariant {one.number} was checked on nothing." for one in found.invariants if not one.checked),
     ]
 
@@ -98,7 +107,8 @@ def as_json(found: Outcome) -> str:
         "ok": found.ok,
         **{name: getattr(found, name) for name in numbers},
         "invariants": [
-            {"number": one.number, "checked": one.checked, "violations": len(one.violations)} for one in found.invariants
+            {"number": one.number, "checked": one.checked, "violations": len(one.violations)}
+            for one in found.invariants
         ],
     }
     return msgspec.json.encode(told).decode()
@@ -132,3 +142,5 @@ def complain(found: Outcome, console: Console) -> None:
             console.print(Text(f"Invariant {one.number}: ... and {len(one.violations) - SHOWN_COUNT} more", "red"))
     for trouble in found.troubles:
         console.print(Text(trouble, "red"))
+    if not found.ok:
+        console.print(f"The seed of this run is {found.seed}; its records are kept in {found.records}", highlight=False)

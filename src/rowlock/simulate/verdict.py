@@ -1,7 +1,8 @@
 """The verdict: every invariant, as far as it can be judged from what clients were told.
 
-A judge counts what it looked at and writes a sentence about whatever must not be. It accuses only where no order of events
-could explain the records: who asked before a moment and was answered after it may have been served on either side.
+A judge counts what it looked at and writes a sentence about whatever must not be. It accuses only where no order of
+events could explain the records: who asked before a moment and was answered after it may have been served before it or
+after it.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from rowlock.bench.engine.processes import workers
 from rowlock.bench.engine.spread import create_queues
 from rowlock.bench.ground import Ground
 from rowlock.bench.measure import Aim, Bench, Finding
-from rowlock.bench.servers import cpu_seconds
+from rowlock.bench.processor import family_seconds
 from rowlock.bench.worker import Wait
 from rowlock.limits import WAIT_MAX_SECONDS
 
@@ -24,21 +24,27 @@ async def run(ground: Ground) -> dict[str, Finding]:
     async with workers(ground.url, 1) as (worker,):
         await worker.do(Wait(queues, WAIT_MAX_SECONDS))
         await asyncio.sleep(BEGINNING_SECONDS)
-        used, started = cpu_seconds(worker.pid), time.perf_counter()
-        with ground.server.count_statements(ground.url) as count:
+        used, started = family_seconds(worker.pid), time.perf_counter()
+        with ground.server.count_statements() as count:
             await asyncio.sleep(ground.scale.idle_seconds)
-            statements = count()
+            statements = None if count is None else count()
         spent = time.perf_counter() - started
-        used = cpu_seconds(worker.pid) - used
+        used = family_seconds(worker.pid) - used
     scale = (
         f"{len(queues)} waiters on as many queues in one broker process, waits of {WAIT_MAX_SECONDS} s renewed all the "
         f"time, for {ground.scale.idle_seconds:g} s"
     )
-    per_second, percent = statements / spent, 100 * used / spent
+    percent = 100 * used / spent
     return {
-        "idle_1000_statements": Finding(value=per_second, ours=per_second, scale=f"{scale}; counted in the server's log"),
+        "idle_1000_statements": _statements(statements, spent, scale),
         "idle_1000_cpu": Finding(value=percent, ours=percent, scale=f"{scale}; of the broker process"),
     }
+
+
+def _statements(count: int | None, seconds: float, scale: str) -> Finding:
+    if count is None:
+        return Finding(value=None, scale=scale, reason="no server is between, to count them")
+    return Finding(value=count / seconds, ours=count / seconds, scale=f"{scale}; counted by the server")
 
 
 BENCH = Bench(
