@@ -16,12 +16,12 @@ TARGET = Path(__file__).parents[1] / "docs/cli.md"
 HEAD = """\
 # The command line
 
-`rowlock` works on a database, with or without a server beside it. Every command takes the database with `--store URL` or
-from the environment variable `ROWLOCK_STORE`, and prints JSON with `--json`. Results go to standard output, everything
-else to standard error. Exit codes: 0 done, 1 refused or failed, 2 wrong usage, 130 interrupted.
+`rowlock` works on a database, with or without a server beside it. Every command takes the database with `--store URL`
+or from the environment variable `ROWLOCK_STORE`, and prints JSON with `--json`. Results go to standard output,
+everything else to standard error. Exit codes: 0 done, 1 refused or failed, 2 wrong usage, 130 interrupted.
 
-A duration (TIME) is a number of seconds, or has a unit: `500ms`, `90s`, `5m`, `12h`, `7d`. A point in time is written as
-in ISO 8601, `2030-12-31T18:00`, with a zone if one likes. A backoff is `fixed:5s`, or `exponential:1s` with, if one likes,
+A duration (TIME) is a number of seconds, or has a unit: `500ms`, `90s`, `5m`, `12h`, `7d`. A point in time is written
+as in ISO 8601, `2030-12-31T18:00`, with a zone if one likes. A backoff is `fixed:5s`, or `exponential:1s`, which takes
 a factor, a longest time and a share of chance: `exponential:1s,factor=2,max=1h,jitter=0.2`.
 
 This page is written by `make generate`.

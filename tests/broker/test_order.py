@@ -132,7 +132,7 @@ async def test_a_topic_in_order_has_one_partition(broker: Broker) -> None:
 
 
 async def test_an_ordered_topic_gains_partitions_only_while_it_is_empty(broker: Broker, queue: str) -> None:
-    with pytest.raises(InUse, match="only while empty"):
+    with pytest.raises(InUse, match="only while it is empty"):
         await broker.alter_queue(queue, partitions=3)
     await broker.create_queue("empty", order="key")
     await broker.alter_queue("empty", partitions=3)

@@ -142,10 +142,8 @@ def test_receive_and_settle_at_once(queue: Rowlock) -> None:
 def test_received_json(queue: Rowlock) -> None:
     queue("send", "orders", "a")
     (message,) = queue.json("receive", "orders", "--visibility-timeout", "0")
-    assert set(message) == {
-        "id", "body", "encoding", "key", "attributes", "receives", "sequence", "accepted_at", "published_at", "expires_at",
-        "origin", "receipt",
-    }  # fmt: skip
+    about = {"id", "key", "attributes", "receives", "sequence", "origin", "receipt"}
+    assert set(message) == about | {"body", "encoding", "accepted_at", "published_at", "expires_at"}
     assert (message["body"], message["encoding"], message["receives"]) == ("a", "utf-8", 1)
     assert queue.json("receive", "orders")[0]["receives"] == 2
 

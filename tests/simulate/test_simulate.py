@@ -18,7 +18,7 @@ KEYS = ["ok", "published", "claimed", "settled", "redelivered", "expired", "dead
 
 def _told(capsys: pytest.CaptureFixture[str], **options: Any) -> tuple[int, dict[str, Any], str]:
     """The exit code, what a machine is told, and what is said of what is wrong."""
-    chosen = {"producers": 2, "consumers": 4, "seconds": 2, "drain_seconds": 6, "json": True} | options
+    chosen = {"producers": 2, "consumers": 4, "seconds": 2, "drain_seconds": 3, "json": True} | options
     code = run(SimulateOptions(**chosen))
     captured = capsys.readouterr()
     return code, json.loads(captured.out), captured.err

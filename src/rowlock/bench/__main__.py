@@ -17,6 +17,7 @@ def main() -> int:
     parser.add_argument("--output", type=Path)
     parser.add_argument("--store", default="postgresql")
     parser.add_argument("--rounds", type=int)
+    parser.add_argument("--profile", action="store_true")
     parser.add_argument("--name", help="only measures whose name contains this")
     return run(BenchOptions(**vars(parser.parse_args())))
 

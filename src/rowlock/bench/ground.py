@@ -31,13 +31,13 @@ class Scale(Struct, frozen=True, kw_only=True):
 
 QUICK = Scale(
     slice_seconds=0.2,
-    rounds=7,
-    backlog_messages=60_000,
+    rounds=5,
+    backlog_messages=50_000,
     in_flight_messages=20_000,
     queues=200,
-    snapshot_seconds=5,
-    idle_seconds=6,
-    latency_messages=150,
+    snapshot_seconds=4,
+    idle_seconds=5,
+    latency_messages=120,
 )
 FULL = Scale(
     slice_seconds=1,
@@ -46,7 +46,7 @@ FULL = Scale(
     in_flight_messages=120_000,
     queues=1_000,
     snapshot_seconds=60,
-    idle_seconds=60,
+    idle_seconds=50,
     latency_messages=2_000,
 )
 
@@ -71,8 +71,7 @@ class Ground(Struct, frozen=True):
         """Connections to the plain tables beside it, which are made anew."""
         opened: list[Plain] = []
         try:
-            for _ in range(connections):
-                opened.append(await self.server.plain(self.url))
+            opened += [await self.server.plain(self.url) for _ in range(connections)]
             await opened[0].create()
             yield opened
         finally:

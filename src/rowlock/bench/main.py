@@ -6,19 +6,21 @@ import asyncio
 import logging
 import sys
 import time
-from collections.abc import Coroutine, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import Any
 
-from msgspec import Struct
-from rich.console import Console
+import msgspec
+from msgspec import Struct, structs
+from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from rowlock.bench import engine
+from rowlock.bench.eventloop import run_on_loop
 from rowlock.bench.ground import FULL, QUICK, Ground, Scale
 from rowlock.bench.measure import Bench, Finding, Measure, measure
-from rowlock.bench.report import Report, as_json, as_table, commit, machine, missed
+from rowlock.bench.profile import WORKLOADS, Profile, as_tables, profile
+from rowlock.bench.report import Report, as_table, commit, machine, missed
 from rowlock.bench.servers import SERVERS, Server
 from rowlock.errors import InvalidArgument
 
@@ -29,6 +31,7 @@ AREAS: dict[str, list[Bench]] = {"engine": engine.BENCHES}
 
 QUICK_SECONDS = 160.0
 """A quick run begins nothing new after that, and cuts off what is under way."""
+PROFILE_SLICES = 10
 ALL_STORES = "all"
 
 
@@ -44,6 +47,8 @@ class BenchOptions(Struct, frozen=True, kw_only=True):
     store: str = "postgresql"
     rounds: int | None = None
     """None: as the scale says."""
+    profile: bool = False
+    """Say where the time of a cycle goes, instead of measuring against anything."""
     name: str | None = None
     """Only benches with a measure whose name contains it."""
 
@@ -53,17 +58,25 @@ def run(options: BenchOptions) -> int:
     benches, stores = _chosen(options)
     scale = QUICK if options.quick else FULL
     if options.rounds is not None:
-        scale = Scale(**{name: getattr(scale, name) for name in scale.__struct_fields__} | {"rounds": options.rounds})
+        scale = structs.replace(scale, rounds=options.rounds)
+    if options.profile:
+        found = run_on_loop(_profile(stores, scale))
+        _say(options, msgspec.json.encode(found), as_tables(found))
+        return 0
     until = time.monotonic() + QUICK_SECONDS * len(stores) if options.quick else None
-    report = _run_on_loop(_measure(stores, benches, scale, until))
-    text = as_json(report)
-    if options.output is not None:
-        options.output.write_bytes(text + b"\n")
-    if options.json:
-        sys.stdout.write(text.decode() + "\n")
-    else:
-        Console().print(as_table(report))
+    report = run_on_loop(_measure(stores, benches, scale, until))
+    _say(options, msgspec.json.encode(report), as_table(report))
     return 1 if missed(report.measures) else 0
+
+
+def _say(options: BenchOptions, encoded: bytes, table: RenderableType) -> None:
+    text = msgspec.json.format(encoded, indent=2) + b"\n"
+    if options.output is not None:
+        options.output.write_bytes(text)
+    if options.json:
+        sys.stdout.write(text.decode())
+    else:
+        Console().print(table)
 
 
 def _chosen(options: BenchOptions) -> tuple[list[Bench], list[str]]:
@@ -116,16 +129,18 @@ async def _findings(server: Server, bench: Bench, scale: Scale, until: float | N
     return {aim.name: Finding(value=None, reason=reason) for aim in bench.aims}
 
 
+async def _profile(stores: Sequence[str], scale: Scale) -> list[Profile]:
+    found: list[Profile] = []
+    for store in stores:
+        with closing(SERVERS[store]()) as server:
+            server.start()
+            for workload in WORKLOADS:
+                ground = Ground(server, server.create_database(), scale)
+                found.append(await profile(ground, workload, scale.slice_seconds * PROFILE_SLICES))
+    return found
+
+
 def _progress() -> Progress:
     """On standard error: standard output is the report's."""
     columns = (TextColumn("{task.description:<40}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     return Progress(*columns, console=Console(stderr=True), transient=True)
-
-
-def _run_on_loop(work: Coroutine[Any, Any, Report]) -> Report:
-    """On uvloop where there is one, for both sides."""
-    try:
-        import uvloop
-    except ImportError:
-        return asyncio.run(work)
-    return uvloop.run(work)

@@ -8,7 +8,6 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-import msgspec
 import psutil
 from msgspec import Struct
 from rich.table import Table
@@ -67,10 +66,6 @@ def commit() -> str:
     except OSError:
         return VERSION
     return done.stdout.strip() if done.returncode == 0 else VERSION
-
-
-def as_json(report: Report) -> bytes:
-    return msgspec.json.format(msgspec.json.encode(report), indent=2)
 
 
 def as_table(report: Report) -> Table:

@@ -1,4 +1,4 @@
-"""Measuring in turns: short slices of both sides, one after the other, so that whatever else loads the machine hits both."""
+"""Measuring in turns: short slices of both sides, so that whatever else loads the machine hits both."""
 
 from __future__ import annotations
 

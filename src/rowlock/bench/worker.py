@@ -15,11 +15,12 @@ from msgspec import Struct
 
 from rowlock import embedded
 from rowlock.bench.engine import steps
+from rowlock.bench.eventloop import run_on_loop
 from rowlock.bench.turns import loop
 
 
 class Load(Struct, tag="load", tag_field="do"):
-    """Publish, claim and settle single messages by so many callers, from a moment of the machine's monotonic clock on."""
+    """Publish, claim and settle single messages by so many callers, from a time of the machine's monotonic clock on."""
 
     queue: str
     callers: int
@@ -81,8 +82,4 @@ async def _wait(broker: embedded.Broker, queue: str, seconds: float) -> None:
 
 
 if __name__ == "__main__":
-    try:
-        from uvloop import run
-    except ImportError:
-        from asyncio import run
-    run(main(sys.argv[1]))
+    run_on_loop(main(sys.argv[1]))

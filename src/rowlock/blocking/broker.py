@@ -244,8 +244,9 @@ class Broker:
         """Redrives, the newest first."""
         return self._loop.run(self._broker.redrives(source))
 
-    def cancel_redrive(self, id: int) -> Redrive:
-        return self._loop.run(self._broker.cancel_redrive(id))
+    def cancel_redrive(self, task: int) -> Redrive:
+        """Stop a redrive; what it has moved stays moved."""
+        return self._loop.run(self._broker.cancel_redrive(task))
 
     def _ours(self, messages: list[embedded.ClaimedMessage]) -> list[ClaimedMessage]:
         return [ClaimedMessage(self._loop, one) for one in messages]

@@ -70,7 +70,9 @@ class LoopThread:
         atexit.register(self.stop)
 
     def _interrupt(self, call: _Call[T], abandoned: Callable[[T], object] | None) -> None:
-        assert self._loop is not None
+        if self._loop is None:
+            call.cancel()
+            return
         self._loop.call_soon_threadsafe(call.cancel)
         wait([call.outcome])
         if abandoned is not None and call.outcome.exception() is None:
@@ -105,6 +107,8 @@ class _Call(Generic[T]):
     def cancel(self) -> None:
         if self._task is not None:
             self._task.cancel()
+        else:
+            self.refuse(Closed("The call was interrupted before it began."))
 
     def refuse(self, error: Exception) -> None:
         self._coroutine.close()

@@ -52,6 +52,8 @@ from rowlock.store.port import (
 TOPIC_FIELDS = frozenset(TopicSettings.__struct_fields__)
 SUBSCRIPTION_FIELDS = frozenset(SubscriptionSettings.__struct_fields__)
 TRIES = 50
+WRITER_TRIES = 3
+"""So often a change may be contended before its writer's row is taken to be gone (it is cleared away after a day)."""
 
 Decide = Callable[[View, Changes], None]
 
@@ -92,7 +94,7 @@ class Administer:
         existing = await self._control.find("topic", [name])
         if existing:
             document = msgspec.json.decode(existing[0].document, type=TopicDocument)
-            _same(f"The topic {name!r}", document.settings, settings)
+            _same(f"The topic {name!r}", _as_asked(document, settings), settings)
             await self.complete_topic(existing[0])
             return await self._fresh_topic(name)
         if settings.durability == "replicated":
@@ -154,10 +156,12 @@ class Administer:
             Entry("source", id_ + number, f"{id_}/{topic}", 1, "{}", now, self._owner, topic)
             for number, topic in enumerate(ids, 1)
         ]
-        if not await self._control.apply(inserts=[entry, *sources]):
+        again = await self._looked_at_again(ids, settings)
+        if not await self._control.apply(inserts=[entry, *sources], replaces=again):
             await self.create_subscription(name, topics, values, start=start, queue=queue)
             return
         await self.complete_subscription(entry)
+        await self._complete_topics(again)
 
     async def create_queue(self, name: str, values: dict[str, Any]) -> None:
         """A topic and a subscription of one name."""
@@ -172,6 +176,22 @@ class Administer:
             raise AlreadyExists(f"{name!r} is a topic already, and not a queue.")
         await self.create_subscription(name, [name], theirs, start="earliest", queue=True)
 
+    async def _looked_at_again(self, topics: Sequence[int], *settings: SubscriptionSettings) -> list[Entry]:
+        """Topics' next versions, where an ordered subscription comes, goes or changes: what a broker may append depends
+        on that, so every broker must find the lock rows changed and look at the topic again."""
+        if all(one.order == "none" for one in settings):
+            return []
+        changed = []
+        for entry in await self._control.get(topics):
+            document = msgspec.json.decode(entry.document, type=TopicDocument)
+            document.ready = False
+            changed.append(_next(entry, document))
+        return changed
+
+    async def _complete_topics(self, entries: Sequence[Entry]) -> None:
+        for entry in entries:
+            await self.complete_topic(entry)
+
     async def _check_order(self, settings: SubscriptionSettings, topics: Sequence[Topic]) -> None:
         if settings.order == "topic":
             for topic in topics:
@@ -185,6 +205,8 @@ class Administer:
         name = settings.dead_letter
         if name is None:
             return
+        if name in [topic.name for topic in topics]:
+            raise InvalidArgument(f"{name!r} cannot take its own dead letters.")
         if not await self._control.find("topic", [name]):
             largest = max(topic.settings.max_message_bytes for topic in topics)
             await self.create_queue(name, {"max_message_bytes": largest})
@@ -215,6 +237,7 @@ class Administer:
         document = msgspec.json.decode(entry.document, type=TopicDocument)
         document.ready = False
         document.settings = msgspec.structs.replace(document.settings, partitions=start + len(lanes))
+        document.added += len(lanes)
         changed = _next(entry, document)
         if not await self._control.apply(inserts=made, replaces=[changed]):
             raise Contended(f"{topic.name!r} is being changed by somebody else.")
@@ -239,7 +262,7 @@ class Administer:
                 await self._remove_partition(partition)
         for source in await self._control.children("source", [entry.id]):
             for subscription in await self._control.get([int(source.name.split("/")[0])]):
-                await self._put_cursors(subscription, [topic])
+                await self._put_cursors(subscription, [topic], new=True)
 
     async def complete_subscription(self, entry: Entry) -> None:
         """Make the lanes what the catalog says of a subscription."""
@@ -270,7 +293,8 @@ class Administer:
             await self.complete_subscription(entry)
             document = msgspec.json.decode(entry.document, type=SubscriptionDocument)
             if document.ready:
-                await self._put_cursors(entry, await self._catalog.topics_of(await self._control.get(document.topics)))
+                topics = await self._catalog.topics_of(await self._control.get(document.topics))
+                await self._put_cursors(entry, topics, new=True)
         self._catalog.forget(name)
 
     async def _put_partition(self, partition: Partition, version: int, *, only_behind: bool = False) -> None:
@@ -283,11 +307,13 @@ class Administer:
 
         await self._transact(partition.lane, Scope(parts=[partition.part]), decide)
 
-    async def _put_cursors(self, entry: Entry, topics: Sequence[Topic]) -> None:
+    async def _put_cursors(self, entry: Entry, topics: Sequence[Topic], *, new: bool = False) -> None:
+        """New partitions: a subscription that is older than they are reads all of what they hold."""
         document = msgspec.json.decode(entry.document, type=SubscriptionDocument)
+        start = "earliest" if new and document.ready else document.start
         for topic in topics:
             for partition in topic.partitions:
-                await self._put_cursor(partition, entry.id, entry.version, document.start)
+                await self._put_cursor(partition, entry.id, entry.version, start)
 
     async def _put_cursor(self, partition: Partition, sub: int, version: int, start: str) -> None:
         part = partition.part
@@ -385,10 +411,14 @@ class Administer:
         entry, document, topics = await self._altered_subscription(name, values)
         await self._ensure_dead_letter(document.settings, topics)
         changed = _next(entry, document)
-        if not await self._control.apply(replaces=[changed]):
+        before = msgspec.json.decode(entry.document, type=SubscriptionDocument).settings
+        reorders = before.order != document.settings.order
+        again = await self._looked_at_again(document.topics, before, document.settings) if reorders else []
+        if not await self._control.apply(replaces=[changed, *again]):
             await self._alter_subscription(name, values)
             return
         await self._put_cursors(changed, topics)
+        await self._complete_topics(again)
         self._catalog.forget(name)
         for topic in topics:
             self._catalog.forget(topic.name)
@@ -405,7 +435,8 @@ class Administer:
         partitions = [one for topic in topics for one in topic.partitions]
         sources = await self._sources_of(entry.id, document.topics)
         remains = await self._remains([(one, entry.id) for one in partitions])
-        if not await self._control.apply(inserts=remains, removes=[entry, *sources]):
+        again = await self._looked_at_again(document.topics, document.settings)
+        if not await self._control.apply(inserts=remains, replaces=again, removes=[entry, *sources]):
             await self.delete_subscription(name)
             return
         self._catalog.forget(name)
@@ -413,6 +444,7 @@ class Administer:
             self._catalog.forget(topic.name)
         for partition in partitions:
             await self._remove_cursor(partition, entry.id)
+        await self._complete_topics(again)
 
     async def _sources_of(self, sub: int, topics: Sequence[int]) -> list[Entry]:
         return [one for one in await self._control.children("source", topics) if one.name.startswith(f"{sub}/")]
@@ -444,9 +476,19 @@ class Administer:
             for reader in await self._control.get([int(source.name.split("/")[0])]):
                 if reader.name != name:
                     raise InUse(f"The queue {name!r} is read by the subscription {reader.name!r}: delete that first.")
+        await self._check_takes_no_dead_letters(name)
         if await self._control.find("subscription", [name]):
             await self.delete_subscription(name)
         await self.delete_topic(name)
+
+    async def _check_takes_no_dead_letters(self, name: str) -> None:
+        after = ""
+        while entries := await self._control.list("subscription", after=after):
+            after = entries[-1].name
+            for entry in entries:
+                document = msgspec.json.decode(entry.document, type=SubscriptionDocument)
+                if document.settings.dead_letter == name:
+                    raise InUse(f"The queue {name!r} takes the dead letters of {entry.name!r}: alter or delete that first.")
 
     async def _remains(self, left: Sequence[tuple[Partition, int | None]]) -> list[Entry]:
         first = await self._control.allocate(len(left))
@@ -499,6 +541,8 @@ class Administer:
                     return
                 except Contended as fault:
                     problem = fault
+                    if attempt == WRITER_TRIES and number in self._writers:
+                        self._writers[number].reset()
                     await asyncio.sleep(random.uniform(0, 0.01) * min(attempt + 1, 10))
                 except Lost as fault:
                     problem = fault
@@ -541,6 +585,14 @@ def _next(entry: Entry, document: msgspec.Struct) -> Entry:
 
 def _json(document: msgspec.Struct) -> str:
     return msgspec.json.encode(document).decode()
+
+
+def _as_asked(document: TopicDocument, settings: TopicSettings) -> TopicSettings:
+    """What there is, less the partitions that nobody asked for, unless somebody does so now."""
+    there = document.settings
+    if settings.partitions == there.partitions:
+        return there
+    return msgspec.structs.replace(there, partitions=there.partitions - document.added)
 
 
 def _same(what: str, old: msgspec.Struct, new: msgspec.Struct) -> None:

@@ -86,23 +86,30 @@ class Broker:
         self._patience = patience
         self._background = Background(self) if background else None
         self._tasks: set[asyncio.Task[None]] = set()
-        self._closed = False
+        self._open = self._closed = False
 
     # Life
 
     async def open(self, lanes: int | None = None) -> None:
-        await self.store.open(lanes)
-        self.catalog = Catalog(self.store.control)
-        self.administer = Administer(self.store, self.catalog, self._owner)
-        self.secret = await self.store.control.secret()
-        self.clock.heard(await self.store.control.clock())
+        try:
+            await self.store.open(lanes)
+            self.catalog = Catalog(self.store.control)
+            self.administer = Administer(self.store, self.catalog, self._owner)
+            self.secret = await self.store.control.secret()
+            self.clock.heard(await self.store.control.clock())
+        except BaseException:
+            await self.store.close()
+            raise
+        self._open = True
         self.timers.start()
         if self._background is not None:
             self._background.start()
 
     async def close(self) -> None:
-        """Carry what has been submitted, then let everything go."""
+        """Carry what has been submitted, then let everything go. One that could not be opened has nothing to let go."""
         self._closed = True
+        if not self._open:
+            return
         if self._background is not None:
             await self._background.close()
         await self.timers.close()

@@ -28,6 +28,8 @@ class TopicDocument(Struct):
     queue: bool = False
     ready: bool = False
     """Whether its lock rows exist in the lanes."""
+    added: int = 0
+    """How many of its partitions nobody asked for: a dead-letter queue has one in every lane of its sources."""
 
 
 class SubscriptionDocument(Struct):

@@ -121,12 +121,7 @@ class Claim(Work):
 
     def _nothing(self, draft: Draft, ledgers: dict[Cursor, Ledger], *, moved: bool) -> object:
         """Nothing was found: whether that is the end, or what was looked at is only a part of what there is."""
-        if all(ledger.frontier > draft.last(cursor[0]) for cursor, ledger in ledgers.items()):
-            return []
-        if all(
-            ledger.frontier > draft.last(cursor[0]) or ledger.open >= ledger.rules.look_ahead
-            for cursor, ledger in ledgers.items()
-        ):
+        if all(ledger.frontier > draft.last(cursor[0]) or _is_blocked(ledger) for cursor, ledger in ledgers.items()):
             return []
         self._passing = True
         self._fruitless = 0 if moved else self._fruitless + 1
@@ -168,6 +163,13 @@ class Claim(Work):
                 for one in messages
             ]
         return claimed
+
+
+def _is_blocked(ledger: Ledger) -> bool:
+    """Whether busy messages keep back all others: a key fills the look-ahead, or a whole topic is one key."""
+    if ledger.rules.order == "topic":
+        return ledger.outstanding > len(ledger.dying)
+    return ledger.open >= ledger.rules.look_ahead
 
 
 def _within(log: Mapping[int, Stored], ledger: Ledger, limit: int) -> dict[int, Stored]:

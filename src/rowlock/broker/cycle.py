@@ -40,6 +40,9 @@ log = logging.getLogger("rowlock.cycle")
 AGAIN = object()
 """What a work's decision returns to be carried by the next cycle as well, after what it changed is committed."""
 
+WRITER_TRIES = 3
+"""So often a transaction may be contended before its writer's row is taken to be gone (it is cleared away after a day)."""
+
 CONTENDED_TURNS = 64
 """After a comparison failed because of another broker, so many cycles are decided under lock."""
 
@@ -188,6 +191,8 @@ class Cycle:
             except Contended as fault:
                 tries += 1
                 self.counters.retried += 1
+                if tries == WRITER_TRIES:
+                    self._writer.reset()
                 if tries > limits.RETRY_COUNT:
                     _fail_all(works, Unavailable(f"The database refused the transaction {tries} times: {fault}"))
                 else:
@@ -408,7 +413,11 @@ def _as_error(fault: Exception) -> BaseException:
     if isinstance(fault, _Broken):
         cause = fault.__cause__
         assert cause is not None
-        return cause if isinstance(cause, (RowlockError, Outdated)) else Defect(f"A decision failed: {cause!r}")
+        if isinstance(cause, (RowlockError, Outdated)):
+            return cause
+        defect = Defect(f"A decision failed: {cause!r}")
+        defect.__cause__ = cause
+        return defect
     if isinstance(fault, Misuse):
         return Defect(f"The database refused a statement of Rowlock's: {fault}")
     return DataRejected(f"The database refused this request's data: {fault}")

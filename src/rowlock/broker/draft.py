@@ -14,11 +14,13 @@ from rowlock.store.port import (
     Changes,
     Cursor,
     Deduplicated,
+    Delay,
     MessageColumns,
     PageDrop,
     PageRow,
     PageWrite,
     PartitionRow,
+    Scheduled,
     Stored,
     Turn,
 )
@@ -101,7 +103,7 @@ class Draft:
     def append(self, part: int, batch: Batch) -> int:
         """Append a batch to a partition; returns its first sequence."""
         partition = self.memory.partitions[part]
-        last, last_at = self._partitions.get(part) or (partition.last, partition.last_at)
+        last, last_at = self._partitions.get(part) or (partition.last, partition.last_at or 0)
         published_at = max(self.now, last_at)
         self._partitions[part] = (last + len(batch.ids), published_at)
         appended = _Appended(part, last + 1, published_at, batch)
@@ -115,6 +117,15 @@ class Draft:
         key = (row.part, row.scope, row.id)
         if key not in self.seen or self.seen[key].at < row.at:
             self.seen[key] = row
+
+    def unschedule(self, part: int, rows: list[Scheduled]) -> list[Scheduled]:
+        """Take messages out of a partition's schedule. Returns those that another work of this draft has not taken out."""
+        taken = set(self.changes.unscheduled)
+        fresh = [row for row in rows if (part, row.due, row.id) not in taken]
+        if fresh:
+            self.changes.unscheduled += [(part, row.due, row.id) for row in fresh]
+            self.changes.delays.append(Delay(part, -len(fresh)))
+        return fresh
 
     def raise_first(self, part: int, first: int, swept: int) -> None:
         """Retention: below `first` nothing is held any more, and below `swept` the rows are gone."""

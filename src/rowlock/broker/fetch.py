@@ -46,7 +46,7 @@ async def survey(lane: Lane, draft: Draft, works: list[Work]) -> Checked | None:
         head = remembered.ledger.pages.get(remembered.ledger.head)
         if position.version == remembered.version and head is not None and position.stamp == head.stamp:
             verified.add(cursor)
-        partition.last = max(partition.last, position.last)
+        partition.heard_of(position.last)
     if any(cursor not in verified for work in idle for cursor in work.places):
         return None
     return Checked(verified, {id(work) for work in idle if work.is_idle(draft)})
@@ -55,7 +55,7 @@ async def survey(lane: Lane, draft: Draft, works: list[Work]) -> Checked | None:
 def _is_known(memory: Memory, work: Work) -> bool:
     for part, version in work.parts.items():
         partition = memory.partitions.get(part)
-        if partition is None or partition.version != version:
+        if partition is None or partition.version != version or partition.last_at is None:
             return False
     return all(
         cursor[0] in memory.partitions and memory.ledger(cursor, place.version) is not None

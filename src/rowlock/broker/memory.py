@@ -29,7 +29,13 @@ class Partition:
         self.first = row.first
         self.swept = row.swept
         self.last = row.last
-        self.last_at = row.last_at
+        self.last_at: int | None = row.last_at
+        """When the last message was published; None where only its sequence is known, so that nothing can follow it."""
+
+    def heard_of(self, last: int) -> None:
+        """Another process has appended up to there."""
+        if last > self.last:
+            self.last, self.last_at = last, None
 
 
 class Remembered:

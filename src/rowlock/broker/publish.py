@@ -216,13 +216,14 @@ class Publish(Work):
     def decide(self, draft: Draft) -> list[tuple[int, Published]]:
         results: list[tuple[int, Published]] = []
         for partition, placed in self._placed.items():
-            entries, message_ids = placed, self._ids[partition]
+            entries, message_ids, duplicates = placed, self._ids[partition], list[Prepared]()
             if self.deduplicates:
-                entries, message_ids = self._unseen(draft, partition, entries, message_ids, results)
+                entries, message_ids, duplicates = self._unseen(draft, partition.part, entries, message_ids)
             if self._topic.ordered or all(entry.due_at is None for entry in entries):
                 self._append(draft, partition, entries, message_ids, results)
             else:
                 self._append_or_schedule(draft, partition, entries, message_ids, results)
+            results += [(entry.number, self._stored_before(draft, partition, entry)) for entry in duplicates]
         return results
 
     def _append(
@@ -277,38 +278,29 @@ class Publish(Work):
         draft.changes.delays.append(Delay(partition.part, len(later)))
 
     def _unseen(
-        self,
-        draft: Draft,
-        partition: Partition,
-        entries: Sequence[Prepared],
-        message_ids: list[bytes],
-        results: list[tuple[int, Published]],
-    ) -> tuple[list[Prepared], list[bytes]]:
-        """Those that were not stored before within the window; the others are answered with what was stored."""
+        self, draft: Draft, part: int, entries: Sequence[Prepared], message_ids: list[bytes]
+    ) -> tuple[list[Prepared], list[bytes], list[Prepared]]:
+        """Those that were not stored before within the window, with their ids; and the others."""
         fresh: list[Prepared] = []
         fresh_ids: list[bytes] = []
+        duplicates: list[Prepared] = []
         mine: set[str] = set()
-        window = int(self._topic.settings.deduplication_window * 1000)
-        twins: list[tuple[int, str]] = []
+        since = self._accepted_at - int(self._topic.settings.deduplication_window * 1000)
         for entry, id_ in zip(entries, message_ids, strict=True):
-            known = draft.seen.get((partition.part, "", entry.deduplication_id or ""))
-            if entry.deduplication_id is None:
-                fresh.append(entry)
-                fresh_ids.append(id_)
-            elif known is not None and known.at > self._accepted_at - window:
-                found = Published(known.message.hex(), partition.number, known.seq or None, duplicate=True)
-                results.append((entry.number, found))
-            elif entry.deduplication_id in mine:
-                twins.append((entry.number, entry.deduplication_id))
-            else:
-                mine.add(entry.deduplication_id)
-                fresh.append(entry)
-                fresh_ids.append(id_)
-        by_id = {entry.deduplication_id: id_ for entry, id_ in zip(fresh, fresh_ids, strict=True)}
-        results += [
-            (index, Published(by_id[name].hex(), partition.number, None, duplicate=True)) for index, name in twins
-        ]
-        return fresh, fresh_ids
+            name = entry.deduplication_id
+            known = None if name is None else draft.seen.get((part, "", name))
+            if name in mine or (known is not None and known.at > since):
+                duplicates.append(entry)
+                continue
+            if name is not None:
+                mine.add(name)
+            fresh.append(entry)
+            fresh_ids.append(id_)
+        return fresh, fresh_ids, duplicates
+
+    def _stored_before(self, draft: Draft, partition: Partition, entry: Prepared) -> Published:
+        row = draft.seen[partition.part, "", entry.deduplication_id or ""]
+        return Published(row.message.hex(), partition.number, row.seq or None, duplicate=True)
 
     def _remember(self, draft: Draft, partition: Partition, entry: Prepared, id_: bytes, seq: int) -> None:
         if entry.deduplication_id:

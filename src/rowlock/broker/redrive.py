@@ -89,6 +89,13 @@ class Move(Work):
             if origin is None or topic is None:
                 raise Stuck(f"Message {message.id.hex()} does not say where it came from: name a destination.")
             target = topic.partitions[origin.partition % len(topic.partitions)]
+        if message.size > topic.settings.max_message_bytes:
+            raise Stuck(
+                f"Message {message.id.hex()} has {message.size} bytes: {topic.name!r} allows "
+                f"{topic.settings.max_message_bytes}."
+            )
+        if topic.keyed and message.key is None:
+            raise Stuck(f"Message {message.id.hex()} has no key: {topic.name!r} is ordered by key.")
         if target.part not in self.parts:
             raise Stuck(f"{topic.name!r} has no partition in the lane of the message {message.id.hex()}.")
         return topic, target

@@ -6,7 +6,7 @@ from rowlock import limits
 from rowlock.broker.catalog import Partition, Topic
 from rowlock.broker.draft import Batch, Draft
 from rowlock.broker.work import Work
-from rowlock.store.port import Delay, Lane, Scheduled
+from rowlock.store.port import Lane, Scheduled
 
 
 class MoveDue(Work):
@@ -28,12 +28,10 @@ class MoveDue(Work):
         self._due = await lane.due(self._part, draft.now, limits.MOVE_STEP_MESSAGES)
 
     def decide(self, draft: Draft) -> bool:
-        rows = self._due
+        rows = draft.unschedule(self._part, self._due)
         if rows:
             draft.append(self._part, _batch(rows))
-            draft.changes.unscheduled += [(row.part, row.due, row.id) for row in rows]
-            draft.changes.delays.append(Delay(self._part, -len(rows)))
-        return len(rows) == limits.MOVE_STEP_MESSAGES
+        return len(self._due) == limits.MOVE_STEP_MESSAGES
 
 
 def _batch(rows: list[Scheduled]) -> Batch:

@@ -8,7 +8,7 @@ from rowlock.broker.catalog import Source, Subscription, Topic
 from rowlock.broker.cycle import AGAIN
 from rowlock.broker.draft import Draft
 from rowlock.broker.work import Place, Work
-from rowlock.store.port import Cursor, Delay, Lane
+from rowlock.store.port import Cursor, Lane, Scheduled
 
 EARLIEST = 0
 LATEST = -1
@@ -42,17 +42,12 @@ class Purge(Seek):
 
     def __init__(self, subscription: Subscription, topic: Topic, source: Source):
         super().__init__(subscription, topic, source, LATEST)
-        self._scheduled: list[tuple[int, int, bytes]] = []
+        self._scheduled: list[Scheduled] = []
 
     async def read(self, lane: Lane, draft: Draft) -> None:
-        part = self._cursor[0]
-        rows = await lane.due(part, 2**62, limits.MOVE_STEP_MESSAGES)
-        self._scheduled = [(part, row.due, row.id) for row in rows]
+        self._scheduled = await lane.due(self._cursor[0], 2**62, limits.MOVE_STEP_MESSAGES)
 
     def decide(self, draft: Draft) -> object:
         frontier = super().decide(draft)
-        if not self._scheduled:
-            return frontier
-        draft.changes.unscheduled += self._scheduled
-        draft.changes.delays.append(Delay(self._cursor[0], -len(self._scheduled)))
-        return AGAIN
+        draft.unschedule(self._cursor[0], self._scheduled)
+        return AGAIN if self._scheduled else frontier

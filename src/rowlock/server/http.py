@@ -121,8 +121,11 @@ def listen(host: str = HOST, port: int = PORT) -> socket.socket:
         raise Unavailable(f"The server cannot listen on {host} port {port}: {error.strerror or error}.") from error
 
 
-async def serve(probe: Probe, listening: socket.socket) -> None:
-    """Answer until SIGTERM or SIGINT; requests under way are answered first, for a bounded time."""
+async def serve(probe: Probe, listening: socket.socket, ready: Callable[[], None] = lambda: None) -> None:
+    """Answer until SIGTERM or SIGINT; requests under way are answered first, for a bounded time.
+
+    `ready` is called once these signals end the server well; the socket takes connections before that.
+    """
     server = _Server(
         uvicorn.Config(
             Application(probe),
@@ -139,6 +142,7 @@ async def serve(probe: Probe, listening: socket.socket) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, server.handle_exit, number, None)
     try:
+        ready()
         await server.serve(sockets=[listening])
     finally:
         for number in (signal.SIGTERM, signal.SIGINT):

@@ -19,16 +19,16 @@ class BrokerProbe:
     """See `server.http.Probe`."""
 
     def __init__(self, broker: Broker, delivery: Delivery):
-        self._broker = broker
+        self.broker = broker
         self._delivery = delivery
         self._describe = Describe(broker)
 
     async def health(self) -> Mapping[str, object]:
-        for cycle in self._broker.cycles.values():
+        for cycle in self.broker.cycles.values():
             if cycle.trouble is not None:
                 raise Unavailable(cycle.trouble)
-        await self._broker.store.control.clock()
-        return {"database": self._broker.store.dialect, "lanes": self._broker.store.lanes}
+        await self.broker.store.control.clock()
+        return {"database": self.broker.store.dialect, "lanes": self.broker.store.lanes}
 
     async def metrics(self) -> str:
-        return await metrics.text(self._broker, self._delivery, self._describe)
+        return await metrics.text(self.broker, self._delivery, self._describe)

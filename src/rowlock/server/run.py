@@ -18,16 +18,17 @@ if TYPE_CHECKING:
 
 
 async def run(url: str, host: str, port: int, *, ready: Callable[[str], None]) -> None:
-    """Serve; `ready` is called with the server's address once the broker is open and the socket takes connections."""
+    """Serve; `ready` is called with the server's address once the broker is open and answers."""
     with listen(host, port) as listening, only_server(url):
-        async with _broker(url) as probe:
+        async with opened(url) as probe:
             number = listening.getsockname()[1]
-            ready(f"http://{f'[{host}]' if ':' in host else host}:{number}")
-            await serve(probe, listening)
+            address = f"http://{f'[{host}]' if ':' in host else host}:{number}"
+            await serve(probe, listening, lambda: ready(address))
 
 
 @asynccontextmanager
-async def _broker(url: str) -> AsyncIterator[BrokerProbe]:
+async def opened(url: str) -> AsyncIterator[BrokerProbe]:
+    """The broker, and what there is to tell of it."""
     broker = Broker(connect(url))
     delivery, redriving = Delivery(broker), Redriving(broker)
     await broker.open()

@@ -111,6 +111,7 @@ class Board:
     def _table(self, total: Progress) -> Table:
         table = Table(expand=False)
         table.add_column("broker process")
+        table.add_column("producers + consumers", justify="center")
         table.add_column("state", width=10)
         for name in ("lives", "published", "claimed", "settled", "consumers died", "stalled"):
             table.add_column(name, justify="right")
@@ -118,12 +119,13 @@ class Board:
             progress = broker.progress
             state = STOPPED if broker.stopped else ALIVE if broker.alive else DEAD
             spec = broker.spec
-            clients = f"{spec.number}  {len(spec.producers)} producers, {len(spec.consumers)} consumers"
-            table.add_row(clients, state, str(spec.life), *_numbers(progress), style="dim" if broker.stopped else "")
+            clients = f"{len(spec.producers)} + {len(spec.consumers)}"
+            style = "dim" if broker.stopped else ""
+            table.add_row(str(spec.number), clients, state, str(spec.life), *_numbers(progress), style=style)
         table.add_section()
-        table.add_row("all", "", "", *_numbers(total), style="bold")
+        table.add_row("all", "", "", "", *_numbers(total), style="bold")
         rates = (f"{self._rate(name):,.0f}" for name in ("published", "claimed", "settled"))
-        table.add_row("per second", "", "", *rates, style="cyan")
+        table.add_row("per second", "", "", "", *rates, style="cyan")
         return table
 
     def _happenings(self) -> Panel:

@@ -24,7 +24,7 @@ def _intrudes(other: HandOut, one: HandOut) -> bool:
     """Whether `other` came after `one`, and while it held. Receives are counted: the same count is never told twice."""
     if other.receives == one.receives:
         return (other.at, other.answer) > (one.at, one.answer)
-    return other.receives > one.receives and other.at < one.held_until()
+    return other.receives > one.receives and one.asked < other.at < one.held_until()
 
 
 def fenced(history: History) -> Finding:

@@ -196,6 +196,11 @@ class History:
         if record.what == records.TROUBLE:
             self.troubles.append(record.text)
 
+    def sort(self) -> None:
+        """Once everything was added."""
+        for given in self.by_subscription():
+            given.sort(key=lambda one: (one.at, one.receives))
+
     def hand_outs(self) -> Iterable[HandOut]:
         return (one for given in self.by_subscription() for one in given)
 
@@ -221,9 +226,7 @@ def read(streams: Streams, directory: Path) -> History:
         history.add_publishes(records.read(path))
     for path in files:
         history.add_hand_outs(path.stem, records.read(path))
-    for message in history.messages.values():
-        for given in message.handed.values():
-            given.sort(key=lambda one: (one.at, one.receives))
+    history.sort()
     return history
 
 

@@ -163,11 +163,9 @@ async def opened(url: str) -> embedded.Broker:
     """A broker, once the database can be reached: it may have been killed just now."""
     deadline = records.now() + PATIENCE_SECONDS
     while True:
-        broker = embedded.open(url, patience=PATIENCE_SECONDS, owner="simulation")
         try:
-            return await broker.open()
+            return await embedded.open(url, patience=PATIENCE_SECONDS, owner="simulation").open()
         except Unavailable:
-            await broker.close()
             if records.now() > deadline:
                 raise
         await asyncio.sleep(OPEN_PAUSE_SECONDS)

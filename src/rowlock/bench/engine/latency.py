@@ -33,7 +33,8 @@ async def run(ground: Ground) -> dict[str, Finding]:
                 waited.append(await _to_waiting(broker, name, body))
                 inserted.append(await _bare(plain, body))
             ours, baseline = (median(times[WARM_UP:]) * 1000 for times in (waited, inserted))
-            scale = f"p50 in ms of {ground.scale.latency_messages} messages of {size} B in turns; baseline: INSERT and COMMIT"
+            count = ground.scale.latency_messages
+            scale = f"p50 in ms of {count} messages of {size} B in turns; baseline: INSERT and COMMIT"
             findings[f"latency_p50_{name}"] = ratio(ours, baseline, scale)
     return findings
 

@@ -73,6 +73,10 @@ class Turn(NamedTuple):
     broker_us: float
     server_us: float
 
+    @property
+    def cpu(self) -> str:
+        return f"{self.broker_us:.1f} + {self.server_us:.1f} us"
+
 
 async def _slice(ground: Ground, brokers: Sequence[Worker], queues: Sequence[str], size: int) -> Turn:
     """Each of the brokers works on one of the queues, all together with as many callers."""
@@ -95,7 +99,11 @@ async def run(ground: Ground) -> dict[str, Finding]:
     async with ground.broker("left", "right"):
         pass
     async with workers(ground.url, 2) as both:
-        cases = {"one": (both[:1], ["left"]), "sharing": (both, ["left", "left"]), "disjoint": (both, ["left", "right"])}
+        cases = {
+            "one": (both[:1], ["left"]),
+            "sharing": (both, ["left", "left"]),
+            "disjoint": (both, ["left", "right"]),
+        }
         for name, size in SIZES.items():
             turns: dict[str, list[Turn]] = {case: [] for case in cases}
             for number in range(ground.scale.rounds + 1):
@@ -107,9 +115,9 @@ async def run(ground: Ground) -> dict[str, Finding]:
             for case in ("sharing", "disjoint"):
                 two = _median(turns[case])
                 scale = (
-                    f"{CALLERS} callers in all, 1 x {size} B a call, {ground.scale.rounds} rounds of {ground.scale.slice_seconds:g} s; CPU per message, brokers + database: "
-                    f"{two.broker_us:.0f} + {two.server_us:.0f} us with two, {one.broker_us:.0f} + {one.server_us:.0f} us "
-                    "with one; baseline: one broker process"
+                    f"{CALLERS} callers in all, 1 x {size} B a call; baseline: one process; {ground.scale.rounds} "
+                    f"rounds of {ground.scale.slice_seconds:g} s; CPU per message, brokers + database: {two.cpu}, "
+                    f"baseline {one.cpu}"
                 )
                 findings[f"two_brokers_{case}_{name}"] = ratio(two.rate, one.rate, scale)
     return findings

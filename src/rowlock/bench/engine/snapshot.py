@@ -1,4 +1,4 @@
-"""Throughput while another session holds a snapshot open, so that no dead row may be cleared away: last third against first."""
+"""Throughput while another session holds a snapshot open, so that no dead row may be cleared away."""
 
 from __future__ import annotations
 

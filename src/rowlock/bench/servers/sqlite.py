@@ -54,7 +54,12 @@ class SqliteServer(Server):
             session.execute("begin")
             session.execute("select count(*) from sqlite_master").fetchall()
             sessions.append(session)
-        return lambda: [session.close() for session in sessions]
+
+        def end() -> None:
+            for session in sessions:
+                session.close()
+
+        return end
 
     def cpu_seconds(self) -> float:
         return 0.0
