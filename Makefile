@@ -9,7 +9,7 @@ INSTALLED := .venv/.installed
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: help setup serve test check static soak bench format lock clean
+.PHONY: help setup serve test check static soak bench format generate lock clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -52,6 +52,10 @@ bench: setup ## measure against plain SQL and write the table that docs/performa
 format: setup ## format the code and mend what the linter can mend
 	@$(BIN)/ruff format --quiet .
 	@$(BIN)/ruff check --quiet --fix .
+
+generate: setup ## write what is made from other parts: the blocking library and docs/cli.md
+	@$(BIN)/python -m tools.generate_blocking
+	@$(BIN)/python -m tools.generate_cli_docs
 
 lock: setup ## pin anew what pyproject.toml asks for
 	@$(PIP) install uv==$(UV_VERSION)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
+from tests.conftest import STORES
 
 from rowlock.bench.plain.port import Plain
 from rowlock.bench.servers import SERVERS, Server
 from rowlock.localservers import ServerMissing
-from tests.conftest import STORES
 
 NAMES = {"sqlite": "sqlite", "postgres": "postgresql", "mariadb": "mariadb"}
 

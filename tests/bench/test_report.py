@@ -125,6 +125,17 @@ def test_a_bench_that_fails_has_no_value_and_says_why(
     assert "the disk is on fire" in found["reason"]
 
 
+def test_what_cannot_be_measured_is_no_failure(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def cannot(_: Ground) -> dict[str, Finding]:
+        return {"speed": Finding(value=None, scale="small", reason="there is no such thing here")}
+
+    _areas(monkeypatch, Bench("one", [Aim("speed", ">= 3", "x messages/s")], cannot))
+    assert run(BenchOptions(json=True, store="sqlite")) == 0
+    assert _printed(capsys)["measures"][0]["reason"] == "there is no such thing here"
+
+
 def test_a_quick_run_ends_in_time(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     async def never(ground: Ground) -> dict[str, Finding]:
         async with ground.broker("q") as broker:

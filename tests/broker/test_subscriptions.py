@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -88,9 +88,9 @@ async def test_new_partitions_lose_nothing_of_what_is_published_at_once(broker: 
     await broker.create_subscription("s", "t", start="latest")
     put = broker._engine.administer._put_cursors
 
-    async def publish_first(*args: object) -> None:
+    async def publish_first(*args: Any, **options: Any) -> None:
         await other.publish("t", [Message(b"m", key=f"k{at}") for at in range(50)])
-        await put(*args)  # type: ignore[arg-type]
+        await put(*args, **options)
 
     broker._engine.administer._put_cursors = publish_first  # type: ignore[method-assign, assignment]
     await broker.alter_topic("t", partitions=8)

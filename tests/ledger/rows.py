@@ -97,6 +97,7 @@ def state(ledger: Ledger) -> dict[str, object]:
     return {
         "content": content(ledger),
         "rows": {number: (page.era, page.stamp, page.changes) for number, page in ledger.pages.items() if page.stamp},
+        "pages": sorted(ledger.pages),
         "frontier": ledger.frontier,
         "head": ledger.head,
         "at": ledger.at,

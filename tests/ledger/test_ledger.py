@@ -192,6 +192,18 @@ def test_a_claim_goes_no_further_than_the_log_is_known() -> None:
     assert ledger.frontier == 3
 
 
+@pytest.mark.parametrize("rules", [Rules(), KEYED, FAIR], ids=["none", "key", "fair"])
+def test_what_the_log_did_not_know_comes_once_it_does(rules: Rules) -> None:
+    shelf = Shelf(rules)
+    shelf.keys("ab")
+    shelf.claim(hold=0)
+    shelf.ledger.begin(shelf.now)
+    assert shelf.ledger.claim({2: Entry("b")}, 2, 10, 2_000, 9) == [Run(2, 3, 2, 1_000)]
+    assert shelf.ledger.claim({}, 2, 10, 2_000, 9) == []
+    shelf.save()
+    assert shelf.claim() == [1]
+
+
 def test_what_to_read_beforehand_is_what_comes_next() -> None:
     for rules in (Rules(), KEYED, FAIR):
         shelf = Shelf(rules)
@@ -298,6 +310,22 @@ def test_expired_messages_are_dead_lettered_where_that_is_asked_for() -> None:
     assert shelf.ledger.outstanding == 1
 
 
+def test_what_has_expired_for_one_broker_may_be_held_through_another() -> None:
+    """Whose clock was behind when it handed the message out."""
+    shelf = Shelf(Rules(bury_expired=True))
+    shelf.publish(Entry(expires_at=1_015))
+    shelf.claim(hold=0)
+    mine, shelf.ledger = shelf.ledger, shelf.fresh()
+    mine.begin(1_020)
+    assert mine.claim(shelf.log, 1, 1, 1_050, 9) == []
+    assert mine.dying == {1: EXPIRED}
+    mine.commit()
+    shelf.now = 1_010
+    assert shelf.claim() == [1]
+    shelf.table.load(mine, {})
+    assert (mine.dying, mine.held) == ({}, 1)
+
+
 def test_what_has_expired_is_still_known_when_its_burial_was_not_stored() -> None:
     shelf = Shelf(Rules(bury_expired=True))
     shelf.publish(Entry(expires_at=1_000), Entry())
@@ -328,6 +356,12 @@ def test_a_message_waits_until_it_is_due() -> None:
     assert shelf.runs() == [Run(1, 2, 1, 1_050)]
 
 
+def test_a_message_that_is_due_need_not_wait() -> None:
+    shelf = Shelf()
+    shelf.publish(Entry(due_at=1_000), Entry(due_at=1_001))
+    assert shelf.claim() == [1]
+
+
 def test_what_was_received_often_enough_dies() -> None:
     shelf = Shelf(Rules(max_receives=2))
     shelf.keys("ab")
@@ -346,7 +380,11 @@ def test_what_was_received_often_enough_dies() -> None:
 def test_the_dying_come_in_sequence_and_in_steps() -> None:
     shelf = Shelf(Rules(max_receives=1))
     shelf.keys("a" * 300)
-    shelf.claim(300, hold=0)
+    shelf.claim(150)
+    shelf.claim(150, hold=0)
+    shelf.now += HOLD
+    shelf.ledger.advance(shelf.now)
+    assert next(iter(shelf.ledger.dying)) == 151
     assert [one.seq for one in shelf.ledger.doomed(3)] == [1, 2, 3]
     assert len(shelf.doomed()) == 100
 
@@ -395,7 +433,22 @@ def test_a_key_waits_for_a_retry_of_any_of_its_messages() -> None:
     shelf.claim(1)
     shelf.release(1, 1, delay=5)
     assert shelf.claim() == [3]
+    shelf.ledger = shelf.fresh()
+    assert shelf.claim() == []
     shelf.now += 5
+    assert shelf.claim() == [1, 2]
+
+
+def test_a_key_waits_for_a_retry_of_a_later_message_too() -> None:
+    shelf = Shelf(KEYED)
+    shelf.keys("aa")
+    shelf.claim()
+    shelf.release(2, 1, delay=50)
+    shelf.now += HOLD
+    for ledger in (shelf.ledger, shelf.fresh()):
+        shelf.ledger = ledger
+        assert shelf.claim() == []
+    shelf.now = 1_050
     assert shelf.claim() == [1, 2]
 
 
@@ -496,6 +549,14 @@ def test_a_few_in_flight_are_never_too_many() -> None:
     assert shelf.claim(FAIR_FREE_MESSAGES) == list(range(1, FAIR_FREE_MESSAGES + 1))
     assert shelf.claim(1) == [FAIR_FREE_MESSAGES + 1]
     assert shelf.claim(1) == [FAIR_FREE_MESSAGES + 2]
+
+
+def test_twice_the_others_mean_is_far_more_and_less_is_not() -> None:
+    for of_others, comes_next in ((6, 18), (5, 17)):
+        shelf = Shelf(FAIR)
+        shelf.keys("b" * of_others + "a" * 12 + "b")
+        assert len(shelf.claim(of_others + 11)) == of_others + 11
+        assert shelf.claim(1) == [comes_next + (of_others == 5)]
 
 
 def test_a_key_that_was_set_back_comes_again_once_it_has_less_in_flight() -> None:
@@ -657,6 +718,7 @@ def test_extending_for_hours_keeps_a_bounded_number_of_timers() -> None:
         ledger.extend(1, 7, 50_000_000 + turn)
         ledger.commit()
     assert len(ledger._timers) < 3_000
+    assert not ledger._grants
     assert ledger.held == 1
     assert ledger.next_time() is not None
     ledger.advance(50_019_999)
@@ -669,7 +731,7 @@ def test_a_broker_that_only_settles_what_others_claim_does_not_grow(rules: Rules
     shelf.keys("ab" * 3_000)
     mine, other = shelf.ledger, shelf.fresh()
     keys = {seq: message.key for seq, message in shelf.log.items()}
-    for claim in range(1, 1_001):
+    for _ in range(1_000):
         shelf.ledger = other
         shelf.table.load(other, keys)
         seqs = shelf.claim(4, hold=0)
@@ -679,10 +741,53 @@ def test_a_broker_that_only_settles_what_others_claim_does_not_grow(rules: Rules
             mine.begin(shelf.now)
             mine.drop(seq)
             shelf.save()
-        assert claim
-    entries = _index_entries(mine)
-    assert mine.outstanding <= 1_100
-    assert entries < 3 * mine.outstanding + 1_000
+    assert mine.outstanding < 5
+    assert _index_entries(mine) < 500
+    mine.begin(shelf.now)
+    left = sorted(content(mine))
+    handed = [seq for _ in left for run in mine.claim(shelf.log, 0, 1, 9_000, 9) for seq in range(run.start, run.stop)]
+    firsts: dict[str | None, int] = {}
+    for seq in left:
+        firsts.setdefault(shelf.log[seq].key, seq)
+    assert handed == (left if rules.order == "none" else list(firsts.values()))
+
+
+def test_a_key_whose_messages_wait_while_another_broker_extends_does_not_grow() -> None:
+    shelf = Shelf(KEYED)
+    shelf.keys("a" * 50 + "b")
+    shelf.claim(1)
+    assert shelf.claim(1) == [51]
+    mine, shelf.ledger = shelf.ledger, shelf.fresh()
+    for turn in range(500):
+        shelf.extend(1, 1, 100 + turn)
+        shelf.table.load(mine, {})
+    assert _index_entries(mine) < 400
+    mine.begin(2_000)
+    assert mine.opened(100) == list(range(1, 52))
+
+
+def test_keys_that_come_and_go_do_not_make_turns_pile_up() -> None:
+    """And those that wait their turn keep it."""
+    shelf = Shelf(KEYED)
+    shelf.publish(*[Entry(str(number)) for number in range(2_000)])
+    ledger = shelf.ledger
+    ledger.begin(shelf.now)
+    ledger.claim(shelf.log, 2_000, 2_000, shelf.now, 7)
+    for seq in range(1, 2_001):
+        if seq % 40:
+            ledger.drop(seq)
+    shelf.save()
+    for seq in range(40, 2_001, 80):
+        ledger.begin(shelf.now)
+        ledger.give_back(seq, 7)
+        shelf.save()
+    ledger.begin(shelf.now)
+    for claim in range(8, 200):
+        ledger.claim(shelf.log, 2_000, 1, shelf.now, claim)
+        ledger.claim(shelf.log, 2_000, 100, shelf.now, claim)
+    shelf.save()
+    assert _index_entries(ledger) < 500
+    assert shelf.claim(100) == list(range(40, 2_001, 40))
 
 
 def _index_entries(ledger: Ledger) -> int:

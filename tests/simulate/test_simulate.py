@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import tempfile
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +14,13 @@ from rowlock.simulate.main import run
 from rowlock.simulate.options import SimulateOptions
 
 pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(autouse=True)
+def _records_go_with_the_test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that is not fine keeps its records."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
 
 KEYS = ["ok", "published", "claimed", "settled", "redelivered", "expired", "dead_lettered", "kills", "invariants"]
 

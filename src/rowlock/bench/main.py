@@ -20,7 +20,7 @@ from rowlock.bench.eventloop import run_on_loop
 from rowlock.bench.ground import FULL, QUICK, Ground, Scale
 from rowlock.bench.measure import Bench, Finding, Measure, measure
 from rowlock.bench.profile import WORKLOADS, Profile, as_tables, profile
-from rowlock.bench.report import Report, as_table, commit, machine, missed
+from rowlock.bench.report import Report, as_table, commit, failed, machine
 from rowlock.bench.servers import SERVERS, Server
 from rowlock.errors import InvalidArgument
 
@@ -66,7 +66,7 @@ def run(options: BenchOptions) -> int:
     until = time.monotonic() + QUICK_SECONDS * len(stores) if options.quick else None
     report = run_on_loop(_measure(stores, benches, scale, until))
     _say(options, msgspec.json.encode(report), as_table(report))
-    return 1 if missed(report.measures) else 0
+    return 1 if failed(report.measures) else 0
 
 
 def _say(options: BenchOptions, encoded: bytes, table: RenderableType) -> None:

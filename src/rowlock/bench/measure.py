@@ -34,7 +34,7 @@ class Finding(Struct, frozen=True, kw_only=True):
     baseline: float | None = None
     ours: float | None = None
     scale: str = ""
-    """How much of what, so that a quick run cannot be taken for a full one."""
+    """How much of what, so that a quick run cannot be taken for a full one; empty where nothing was tried."""
     reason: str | None = None
     """Why there is no value."""
 

@@ -91,6 +91,6 @@ def _verdict(one: Measure) -> str:
     return "[green]met[/]" if Aim(one.name, one.target, one.unit).met_by(one.value) else "[red]not met[/]"
 
 
-def missed(measures: Sequence[Measure]) -> bool:
-    """Whether something could not be measured."""
-    return any(one.value is None for one in measures)
+def failed(measures: Sequence[Measure]) -> bool:
+    """Whether something was not measured that can be; what cannot has a scale, and a reason beside it."""
+    return any(one.value is None and not one.scale for one in measures)

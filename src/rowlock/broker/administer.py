@@ -488,7 +488,9 @@ class Administer:
             for entry in entries:
                 document = msgspec.json.decode(entry.document, type=SubscriptionDocument)
                 if document.settings.dead_letter == name:
-                    raise InUse(f"The queue {name!r} takes the dead letters of {entry.name!r}: alter or delete that first.")
+                    raise InUse(
+                        f"The queue {name!r} takes the dead letters of {entry.name!r}: alter or delete that first."
+                    )
 
     async def _remains(self, left: Sequence[tuple[Partition, int | None]]) -> list[Entry]:
         first = await self._control.allocate(len(left))

@@ -41,6 +41,8 @@ log = logging.getLogger("rowlock.background")
 
 STEP_SECONDS = 4.0
 LEASE_MS = 15_000
+EXPIRE_MS = 60_000
+"""A ledger that nobody has used for this long is looked at for messages that expired behind its frontier."""
 CLEAR_SECONDS = 60.0
 FULL_CLEAR_SECONDS = 3600.0
 TRIM_MESSAGES = 1_000
@@ -56,8 +58,8 @@ class Background:
         self._broker = broker
         self._holder = ids.stamp()
         self._task: asyncio.Task[None] | None = None
-        self._timers: dict[Cursor, tuple[int, int | None]] = {}
-        """Of each ledger with messages outstanding: its stamp, and when something of it must be dead-lettered."""
+        self._timers: dict[Cursor, tuple[int, int]] = {}
+        """Of each ledger with messages outstanding: its stamp, and when it must be looked at."""
         self._oldest: dict[int, tuple[int, int]] = {}
         """Of each partition with messages: its first sequence, and when that was published."""
         self._trimmed: dict[int, float] = {}
@@ -126,14 +128,14 @@ class Background:
         broker = self._broker
         cursor = (position.part, position.sub)
         now = broker.clock.now()
-        stamp, due = self._timers.get(cursor, (0, None))
+        stamp, due = self._timers.get(cursor, (0, 0))
         if position.outstanding and stamp != position.stamp:
             due = await self._next_time(number, cursor, now)
             self._timers[cursor] = (position.stamp, due)
         expired = False
         if position.frontier <= position.last:
             expired = await self._has_expired(number, position, now)
-        if expired or (position.outstanding and due is not None and due <= now):
+        if expired or (position.outstanding and due <= now):
             self._timers.pop(cursor, None)
             broker.begin(self.expire(cursor))
 
@@ -142,21 +144,21 @@ class Background:
             live, _ = await lane.first_live(position.part, position.frontier, 1, now)
         return live > position.frontier
 
-    async def _next_time(self, number: int, cursor: Cursor, now: int) -> int | None:
-        """When something of a ledger must be dead-lettered; None: nothing waits for that."""
+    async def _next_time(self, number: int, cursor: Cursor, now: int) -> int:
+        """When something of a ledger must be dead-lettered, or it is time to look for what expired after a release."""
         subscription = await self._broker.catalog.subscription_by_id(cursor[1])
         if subscription.settings.dead_letter is None:
-            return None
+            return now + EXPIRE_MS
         async with self._broker.lanes.use(number) as lane:
             rows = await lane.pages(cursor)
         if not rows:
-            return None
+            return now + EXPIRE_MS
         ledger = Ledger(msgspec.structs.replace(subscription.rules, order="none", fair=False))
         stored.install(ledger, stored.incoming(ledger, rows), {})
         ledger.advance(now)
         if ledger.dying or (ledger.open and subscription.settings.dead_letter_expired):
             return now
-        return ledger.next_time()
+        return min(ledger.next_time() or now + EXPIRE_MS, now + EXPIRE_MS)
 
     async def expire(self, cursor: Cursor) -> None:
         """Bring a ledger that nobody uses to what the time asks of it."""

@@ -181,9 +181,9 @@ class Broker:
             except Outdated:
                 await self._look_again(name, attempt)
                 attempt += 1
-            except Lost:
+            except Lost as fault:
                 if time.monotonic() > patient_until:
-                    raise
+                    raise Unavailable(f"Nothing was stored: the database could not be reached: {fault}") from fault
                 await asyncio.sleep(random.uniform(0.05, 0.2))
         raise Unavailable(f"{name!r} is being changed by somebody else; nothing was done.")
 
@@ -208,6 +208,10 @@ class Broker:
 
         async def publish() -> None:
             works = publishing.works(await self._topic_to_use(name), self.clock.now())
+            if publishing.refused:
+                # By settings that another broker may have changed; what is stored is checked under lock, this is not.
+                self.catalog.forget(name)
+                works = publishing.works(await self._topic_to_use(name), self.clock.now())
             if self._background is not None:
                 self._background.deduplicating.update(
                     part for work in works if work.deduplicates for part in work.parts

@@ -274,7 +274,6 @@ class Cycle:
             if draft.is_empty:
                 await lane.rollback()
                 draft.undo()
-                draft = Draft(self.memory, self._writer.turn(), view.clock)
             else:
                 await lane.write(draft.finish(*_versions(works)))
                 self._writer.taken(draft.turn)

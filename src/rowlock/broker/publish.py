@@ -317,12 +317,14 @@ class Publishing:
         self._messages = messages
         self.published: list[Published | None] = [None] * len(messages)
         self.refused: dict[int, RowlockError] = {}
+        self._failed: dict[int, RowlockError] = {}
+        """Those that a lane did not store, for a reason that is not their own."""
 
     def works(self, topic: Topic, now: int) -> list[Publish]:
         """What is to be carried: all messages that were neither stored nor refused yet."""
         good, bad = prepare(topic, self._messages, now)
-        self.refused |= bad
-        good = [one for one in good if self.published[one.number] is None and one.number not in self.refused]
+        self.refused = {number: error for number, error in bad if self.published[number] is None} | self._failed
+        good = [one for one in good if self.published[one.number] is None and one.number not in self._failed]
         placed = place(topic, good)
         works = []
         for lane in sorted({partition.lane for partition in placed}):
@@ -339,7 +341,8 @@ class Publishing:
             if isinstance(outcome, Outdated):
                 outdated = outcome
             elif isinstance(outcome, RowlockError):
-                self.refused |= dict.fromkeys(work.numbers, outcome)
+                self._failed |= dict.fromkeys(work.numbers, outcome)
+                self.refused |= self._failed
             elif isinstance(outcome, BaseException):
                 raise outcome
             else:

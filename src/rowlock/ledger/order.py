@@ -41,7 +41,7 @@ class Plain:
         pass
 
     def busy(self, seqs: Iterable[int]) -> None:
-        self._open.difference_update(seqs)
+        pass
 
     def open(self, seqs: Iterable[int]) -> None:
         for seq in seqs:

@@ -75,7 +75,7 @@ def image(ledger: Ledger) -> Image:
 def _rewritten(ledger: Ledger, head: int) -> list[Page]:
     """The pages that changed, the head, and what was the head before."""
     if head not in ledger.pages:
-        ledger.pages[head] = Page(head)
+        ledger.pages[head], ledger.changed[head] = Page(head), None
     numbers = {*ledger.changed, head, ledger.head}
     return [ledger.pages[number] for number in sorted(numbers) if number in ledger.pages]
 

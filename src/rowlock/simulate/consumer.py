@@ -31,6 +31,7 @@ class _Answer(NamedTuple):
     """What a claim handed out."""
 
     call: int
+    subscription: str
     messages: list[ClaimedMessage]
     timeout: float
 
@@ -48,7 +49,7 @@ class Consumer:
             subscription = self._random.choice(self._host.streams.subscriptions)
             answer = await self._claim(subscription)
             if answer is not None:
-                await self._use(answer, dead_letters=self._host.streams.read_by(subscription).weight == 0)
+                await self._use(answer)
 
     async def _claim(self, subscription: str) -> _Answer | None:
         timeout = round(self._random.uniform(*TIMEOUT_SECONDS), 3)
@@ -71,18 +72,31 @@ class Consumer:
         )
         self._host.recorder.write(told)
         self._host.progress.claimed += len(claimed)
-        return _Answer(call, claimed, timeout)
+        return _Answer(call, subscription, claimed, timeout)
 
-    async def _use(self, answer: _Answer, *, dead_letters: bool) -> None:
+    async def _use(self, answer: _Answer) -> None:
         await asyncio.sleep(self._random.uniform(0, 2 * WORK_SECONDS))
-        if CONSUMERS in self._host.spec.faults and not self._host.ending.is_set():
-            chance = self._random.random()
-            if chance < DEATHS_SHARE:
-                self._host.happened(records.DIED, self._name)
-                return
-            if chance < DEATHS_SHARE + STALLS_SHARE:
-                self._host.happened(records.STALLED, self._name)
-                await asyncio.sleep(answer.timeout + self._random.uniform(0.1, 1.0))
+        chance = self._random.random()
+        if CONSUMERS not in self._host.spec.faults or self._host.ending.is_set():
+            chance = 1.0
+        if chance < DEATHS_SHARE:
+            self._host.happened(records.DIED, self._name)
+        elif chance < DEATHS_SHARE + STALLS_SHARE:
+            self._host.happened(records.STALLED, self._name)
+            await self._settle_late(answer)
+        else:
+            await self._finish_all(answer)
+
+    async def _settle_late(self, answer: _Answer) -> None:
+        """Its hold runs out; it claims again, is handed some of the same, perhaps, and then means to end the old ones."""
+        await asyncio.sleep(answer.timeout + self._random.uniform(0.05, 0.8))
+        again = await self._claim(answer.subscription)
+        await self._finish_all(answer)
+        if again is not None:
+            await self._finish_all(again)
+
+    async def _finish_all(self, answer: _Answer) -> None:
+        dead_letters = self._host.streams.read_by(answer.subscription).weight == 0
         await asyncio.gather(*(self._finish(answer, index, dead_letters) for index in range(len(answer.messages))))
 
     async def _finish(self, answer: _Answer, index: int, dead_letters: bool) -> None:
