@@ -52,7 +52,9 @@ def _row(one: Measure, prefix: str) -> str:
     if one.value is None:
         reached = "not measured"
     else:
-        reached = _number(one.value) if Aim(one.name, one.target, one.unit).met_by(one.value) else f"**{_number(one.value)}**"
+        reached = (
+            _number(one.value) if Aim(one.name, one.target, one.unit).met_by(one.value) else f"**{_number(one.value)}**"
+        )
     numbers = f"{reached} | {one.target} | {_number(one.ours)} | {_number(one.baseline)}"
     return f"| `{one.name.removeprefix(prefix)}` | {numbers} | {one.unit} | {one.reason or one.scale} |\n"
 

@@ -103,6 +103,8 @@ class Rig:
         self.brokers: list[Broker] = []
         self.trespasses: list[str] = []
         """Statements on one lane's connection that name another lane's tables."""
+        self.statements = 0
+        """How many were sent on lanes' connections."""
         self._stages: dict[int, Stage] = {}
 
     async def open(self, *, background: bool = False, **options: Any) -> Broker:
@@ -209,6 +211,7 @@ class Rig:
         """Note every statement of this lane's connection that names another lane's tables."""
 
         def note(sql: object) -> None:
+            self.statements += 1
             text = str(getattr(sql, "query", sql))
             for other in set(LANE.findall(text)) - {str(number)}:
                 self.trespasses.append(f"lane {number} used lane {other}: {text:.200}")

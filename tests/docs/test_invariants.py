@@ -16,7 +16,7 @@ NAMED = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
 
 
 @cache
-def tests_of(path: str) -> frozenset[str]:
+def names_in(path: str) -> frozenset[str]:
     """The test functions in a file, those in classes included."""
     tree = ast.parse((ROOT / path).read_text("utf-8"))
     functions = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
@@ -35,7 +35,7 @@ def test_each_names_a_test(number: str) -> None:
 @pytest.mark.parametrize(("path", "name"), sorted(set(NAMED.findall(TEXT))))
 def test_what_is_named_exists(path: str, name: str) -> None:
     assert (ROOT / path).is_file()
-    assert name in tests_of(path)
+    assert name in names_in(path)
 
 
 def test_nothing_is_named_in_another_form() -> None:

@@ -34,7 +34,9 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_files_that_are_named_exist(page: Path) -> None:
-    known = [str(path.relative_to(ROOT)) for folder in ("src", "tools", "tests") for path in (ROOT / folder).rglob("*.*")]
+    known = [
+        str(path.relative_to(ROOT)) for folder in ("src", "tools", "tests") for path in (ROOT / folder).rglob("*.*")
+    ]
     for name in MODULE.findall(prose(page)):
         assert any(f"/{path}".endswith(f"/{name}") for path in known), name
 
@@ -52,7 +54,9 @@ def test_a_record_says_what_it_must(record: Path) -> None:
 
 
 def test_each_measure_is_explained() -> None:
-    explained = set(re.findall(r"`(\w+)`", "".join(re.findall(r"^\| (`.*?) \|", prose(performance_table.PAGE), re.MULTILINE))))
+    explained = set(
+        re.findall(r"`(\w+)`", "".join(re.findall(r"^\| (`.*?) \|", prose(performance_table.PAGE), re.MULTILINE)))
+    )
     measured = {aim.name for bench in engine.BENCHES for aim in bench.aims}
     ends = "|".join(SIZES)
     assert {re.sub(f"_({ends})$", "", name) for name in measured} <= explained

@@ -21,12 +21,16 @@ HOLD_SECONDS = 3600
 
 async def log_of(broker: Broker, name: str) -> list[Stored]:
     """All that a topic's log holds."""
-    topic = await broker._engine.catalog.topic(name)
-    found: list[Stored] = []
-    for partition in topic.partitions:
-        async with broker._engine.lanes.use(partition.lane) as lane:
-            found += await lane.messages([Wanted(partition.part, 1, 10**9, 10**9)], [])
-    return found
+
+    async def read() -> list[Stored]:
+        topic = await broker._engine.catalog.topic(name)
+        found: list[Stored] = []
+        for partition in topic.partitions:
+            async with broker._engine.lanes.use(partition.lane) as lane:
+                found += await lane.messages([Wanted(partition.part, 1, 10**9, 10**9)], [])
+        return found
+
+    return await broker._engine.current(name, read)
 
 
 class Load:

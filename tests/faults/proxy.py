@@ -64,7 +64,10 @@ class Link:
     def client_left(self) -> None:
         """The server is not told while something is still on its way to it."""
         if not self.is_deaf:
-            self._server.close()
+            self.close()
+
+    def close(self) -> None:
+        self._server.close()
 
 
 class Proxy:
@@ -92,6 +95,8 @@ class Proxy:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        for link in self.links:
+            link.close()
 
     def link_of(self, marker: bytes) -> Link:
         """The connection that carried this last."""

@@ -115,3 +115,14 @@ async def test_a_waiting_claim_outlives_a_restart(mortal: LocalServer, mortal_ur
         assert not waiting.done()
         await other.publish("q", b"after")
         assert [message.body for message in await waiting] == [b"after"]
+
+
+async def test_looking_around_goes_on_after_a_restart(mortal: LocalServer, mortal_url: str) -> None:
+    async with rowlock.open(mortal_url, owner="tester") as broker:
+        await broker.create_queue("q")
+        await broker.publish("q", b"one")
+        assert (await broker.depth("q")).ready == (await broker.show_queue("q")).depth.ready == 1
+        for look in (broker.depth, broker.show_queue, broker.show_topic):
+            await asyncio.to_thread(mortal.kill)
+            await asyncio.to_thread(mortal.start)
+            await look("q")

@@ -101,7 +101,7 @@ def test_a_broker_process_that_fails_is_no_success(capsys: pytest.CaptureFixture
         ({"producers": 0}, "producers is 0"),
         ({"consumers": 65}, "consumers is 65"),
         ({"seconds": 0.5}, "seconds is 0.5"),
-        ({"store": "oracle://db"}, "is no address of a database"),
+        ({"store": "oracle://db"}, "oracle is no kind of database"),
     ],
 )
 def test_what_cannot_be_is_refused(options: dict[str, Any], sentence: str) -> None:

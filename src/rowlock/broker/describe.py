@@ -32,6 +32,9 @@ class Describe:
         self._broker = broker
 
     async def show(self, kind: str, name: str) -> Description:
+        return await self._broker.current(name, lambda: self._show(kind, name))
+
+    async def _show(self, kind: str, name: str) -> Description:
         catalog = self._broker.catalog
         catalog.forget(name)
         if kind == "topic":
@@ -59,7 +62,10 @@ class Describe:
         return found
 
     async def depth(self, name: str) -> Depth:
-        return await self._depth(await self._broker.catalog.subscription(name))
+        async def depth() -> Depth:
+            return await self._depth(await self._broker.catalog.subscription(name))
+
+        return await self._broker.current(name, depth)
 
     async def _topic(self, topic: Topic) -> Description:
         partitions: list[dict[str, Any]] = []

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import re
 from datetime import datetime
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-DEFAULT_STORE = "sqlite:///rowlock.db"
+DEFAULT_STORE = "sqlite:///data/rowlock.db"
 SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*(ms|s|m|h|d)?")
+
+
+def prepared(store: str) -> str:
+    """The store to open: the folder of the default one is made."""
+    if store == DEFAULT_STORE:
+        Path("data").mkdir(exist_ok=True)
+    return store
 
 
 def duration(text: str | float) -> float:

@@ -9,6 +9,7 @@ import typer
 from typer.core import TyperGroup
 
 from rowlock import blocking
+from rowlock.cli.options import prepared
 from rowlock.cli.output import note, print_error
 from rowlock.errors import RowlockError, Unavailable
 from rowlock.store.faults import StoreFault
@@ -47,7 +48,7 @@ class Commands(TyperGroup):
 @contextmanager
 def opened(store: str, *, lanes: int | None = None) -> Iterator[blocking.Broker]:
     """A broker for one command."""
-    broker = blocking.Broker(store, lanes=lanes, patience=PATIENCE_SECONDS)
+    broker = blocking.Broker(prepared(store), lanes=lanes, patience=PATIENCE_SECONDS)
     try:
         broker.open()
     except StoreFault as fault:

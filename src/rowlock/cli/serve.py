@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from rowlock.blocking.loop import new_event_loop
-from rowlock.cli.options import Json, Store
+from rowlock.cli.options import DEFAULT_STORE, Json, Store, prepared
 from rowlock.cli.output import console, note, print_json, without_password
 
-DEFAULT_STORE = "sqlite:///data/rowlock.db"
 HOST = "127.0.0.1"
 PORT = 9324
 
@@ -30,9 +28,6 @@ def serve(host: Host = HOST, port: Port = PORT, store: Store = DEFAULT_STORE, js
     # The server's libraries take longer to import than most commands run.
     from rowlock.server.run import run
 
-    if store == DEFAULT_STORE:
-        Path("data").mkdir(exist_ok=True)
-
     def ready(address: str) -> None:
         if json:
             print_json({"address": address, "store": without_password(store)})
@@ -41,7 +36,8 @@ def serve(host: Host = HOST, port: Port = PORT, store: Store = DEFAULT_STORE, js
                 f"[green]✓[/green] Rowlock serves {without_password(store)} at {address} (health, version, metrics)",
                 soft_wrap=True,
             )
-            note(f"Other commands find it with: export ROWLOCK_STORE={without_password(store)}")
+            if store != DEFAULT_STORE:
+                note(f"Other commands find it with: export ROWLOCK_STORE={without_password(store)}")
 
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
-        runner.run(run(store, host, port, ready=ready))
+        runner.run(run(prepared(store), host, port, ready=ready))

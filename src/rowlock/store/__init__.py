@@ -27,5 +27,6 @@ def connect(url: str) -> Store:
 
         return MariadbStore(url)
     raise InvalidArgument(
-        f"{url!r:.200} is no address of a database: use sqlite:///file.db, postgresql://... or mysql://..."
+        f"{scheme or 'An address without a scheme'} is no kind of database: use sqlite:///file.db, postgresql://... "
+        "or mysql://..."
     )
