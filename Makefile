@@ -38,7 +38,7 @@ static: setup
 	@$(BIN)/ruff format --check --quiet . || { echo "not formatted; run: make format"; exit 1; }
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/mypy --no-error-summary
-	@$(BIN)/lint-imports > .venv/imports.log || { cat .venv/imports.log; exit 1; }
+	@$(BIN)/lint-imports --no-cache > .venv/imports.log || { cat .venv/imports.log; exit 1; }
 
 soak: setup ## crash and property tests with ever new seeds: make soak SOAK_SECONDS=3600
 	@end=$$(( $$(date +%s) + $(SOAK_SECONDS) )); \

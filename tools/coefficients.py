@@ -19,8 +19,8 @@ from statistics import median
 from typing import NamedTuple
 
 import rowlock
-from rowlock.bench.report import commit
 from rowlock.bench.processor import family_seconds
+from rowlock.bench.report import commit
 from rowlock.localservers import LocalMariadb, LocalPostgres, LocalServer
 
 SIZES = (100, 1024, 4096)

@@ -1,7 +1,8 @@
 """Write the tables of docs/performance.md, between its markers, from the reports in docs/bench/*.json.
 
-A report is what `rowlock bench --json` prints: `rowlock bench --store all --output docs/bench/2-cores.json`, then run this.
-With `--check` nothing is written, and the exit code says whether the tables are those of the reports.
+A report is what `rowlock bench --json` prints: `rowlock bench --store all --output docs/bench/2-cores.json`, then
+`python -m tools.performance_table`. With `--check` nothing is written, and the exit code says whether the tables are
+those of the reports.
 """
 
 from __future__ import annotations
@@ -49,12 +50,9 @@ def _database_of(one: Measure) -> str:
 
 
 def _row(one: Measure, prefix: str) -> str:
-    if one.value is None:
-        reached = "not measured"
-    else:
-        reached = (
-            _number(one.value) if Aim(one.name, one.target, one.unit).met_by(one.value) else f"**{_number(one.value)}**"
-        )
+    reached = "not measured" if one.value is None else _number(one.value)
+    if one.value is not None and not Aim(one.name, one.target, one.unit).met_by(one.value):
+        reached = f"**{reached}**"
     numbers = f"{reached} | {one.target} | {_number(one.ours)} | {_number(one.baseline)}"
     return f"| `{one.name.removeprefix(prefix)}` | {numbers} | {one.unit} | {one.reason or one.scale} |\n"
 

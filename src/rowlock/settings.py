@@ -77,7 +77,7 @@ class SubscriptionSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_o
     """A named position per partition, moved by commit; nothing is claimed."""
 
 
-def check_name(name: str, what: str = "name") -> str:
+def check_name(name: object, what: str = "name") -> str:
     """A name is up to 80 letters, digits, `-` and `_`, and may end in `.fifo`."""
     if not isinstance(name, str) or len(name) > limits.NAME_CHARS or not _NAME.fullmatch(name):
         raise InvalidArgument(

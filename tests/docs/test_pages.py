@@ -6,11 +6,11 @@ import re
 from typing import TYPE_CHECKING
 
 import pytest
+from tools import performance_table
 
 from rowlock.bench import engine
-from rowlock.bench.measure import SIZES
+from rowlock.bench.measure import SIZES, Measure
 from rowlock.server import metrics
-from tools import performance_table
 
 from .pages import FENCE, PAGES, ROOT
 
@@ -54,9 +54,8 @@ def test_a_record_says_what_it_must(record: Path) -> None:
 
 
 def test_each_measure_is_explained() -> None:
-    explained = set(
-        re.findall(r"`(\w+)`", "".join(re.findall(r"^\| (`.*?) \|", prose(performance_table.PAGE), re.MULTILINE)))
-    )
+    rows = re.findall(r"^\| (`.*?) \|", prose(performance_table.PAGE), re.MULTILINE)
+    explained = set(re.findall(r"`(\w+)`", "".join(rows)))
     measured = {aim.name for bench in engine.BENCHES for aim in bench.aims}
     ends = "|".join(SIZES)
     assert {re.sub(f"_({ends})$", "", name) for name in measured} <= explained
@@ -67,7 +66,7 @@ def test_tables_are_those_of_the_reports() -> None:
 
 
 def test_a_row_says_what_missed() -> None:
-    measure = performance_table.Measure(
+    measure = Measure(
         name="publish_1000_1kb", value=0.5, target=">= 0.7", unit="x", baseline=2, ours=1, scale="all", reason=None
     )
     assert performance_table._row(measure, "") == "| `publish_1000_1kb` | **0.5** | >= 0.7 | 1 | 2 | x | all |\n"

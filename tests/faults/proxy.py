@@ -36,10 +36,11 @@ class Link:
         self._mode, self._marker = "delay", marker
 
     async def deliver(self) -> None:
-        """Let the server have what was kept back, and wait for its answer (or for its having gone)."""
+        """Let the server have what was kept back, wait for its answer (or for its having gone), and hang up."""
         self._server.write(self._kept)
         await self._server.drain()
         await self.answered.wait()
+        self.close()
 
     @property
     def is_armed(self) -> bool:

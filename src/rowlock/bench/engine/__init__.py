@@ -1,6 +1,6 @@
 """The engine's benchmarks, one module for each kind of question."""
 
-from rowlock.bench.engine import backlog, callers, fanout, flights, idle, latency, processes, publish, snapshot, spread
+from rowlock.bench.engine import backlog, callers, fanout, flights, latency, processes, publish, snapshot, spread
 from rowlock.bench.measure import Bench
 
 BENCHES: list[Bench] = [
@@ -12,6 +12,5 @@ BENCHES: list[Bench] = [
     flights.BENCH,
     processes.BENCH,
     latency.BENCH,
-    idle.BENCH,
     *snapshot.BENCHES,
 ]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Sequence
 
 from rowlock.bench.engine.processes import workers
-from rowlock.bench.engine.spread import create_queues
 from rowlock.bench.ground import Ground
-from rowlock.bench.measure import Aim, Bench, Finding
+from rowlock.bench.measure import Aim, Finding
 from rowlock.bench.processor import family_seconds
 from rowlock.bench.worker import Wait
 from rowlock.limits import WAIT_MAX_SECONDS
@@ -17,12 +17,13 @@ BEGINNING_SECONDS = 2.0
 """For all waits to have begun."""
 
 
-async def run(ground: Ground) -> dict[str, Finding]:
-    queues = [f"q{number}" for number in range(ground.scale.queues)]
-    async with ground.broker() as broker:
-        await create_queues(broker, queues)
+AIMS = [Aim("idle_1000_statements", "<= 5", "statements/s"), Aim("idle_1000_cpu", "<= 2", "% of a core")]
+
+
+async def findings(ground: Ground, queues: Sequence[str]) -> dict[str, Finding]:
+    """By a broker process of its own, on queues that exist and are empty."""
     async with workers(ground.url, 1) as (worker,):
-        await worker.do(Wait(queues, WAIT_MAX_SECONDS))
+        await worker.do(Wait(list(queues), WAIT_MAX_SECONDS))
         await asyncio.sleep(BEGINNING_SECONDS)
         used, started = family_seconds(worker.pid), time.perf_counter()
         with ground.server.count_statements() as count:
@@ -45,10 +46,3 @@ def _statements(count: int | None, seconds: float, scale: str) -> Finding:
     if count is None:
         return Finding(value=None, scale=scale, reason="no server is between, to count them")
     return Finding(value=count / seconds, ours=count / seconds, scale=f"{scale}; counted by the server")
-
-
-BENCH = Bench(
-    "1,000 idle waiters",
-    [Aim("idle_1000_statements", "<= 5", "statements/s"), Aim("idle_1000_cpu", "<= 2", "% of a core")],
-    run,
-)
