@@ -24,6 +24,7 @@ from rowlock.errors import InvalidArgument, PublishRefused, StaleReceipt
 from rowlock.ids import Receipt
 from rowlock.ledger.rules import Verdict
 from rowlock.model import Attributes, Claimed, Depth, Description, Message, Origin, Published, Redrive
+from rowlock.settings import check_count, check_list, check_seconds
 from rowlock.store import connect
 
 
@@ -111,6 +112,11 @@ class Broker:
         owner: str | None = None,
         patience: float = limits.PATIENCE_SECONDS,
     ):
+        if lanes is not None:
+            check_count("lanes", lanes, 1, limits.LANES_COUNT)
+        check_seconds("patience", patience, limits.PATIENCE_MAX_SECONDS)
+        if not isinstance(create_on_use, bool):
+            raise InvalidArgument(f"create_on_use is {create_on_use!r:.80}: it must be True or False.")
         self._lanes = lanes
         self._engine = Engine(connect(url), owner=_owner(owner), create_on_use=create_on_use, patience=patience)
         self._delivery = Delivery(self._engine)
@@ -156,7 +162,7 @@ class Broker:
         self, name: str, topics: str | Sequence[str], *, start: str = "latest", **settings: Any
     ) -> None:
         """Create a subscription on one or several topics, from their latest or their earliest message on."""
-        topics = [topics] if isinstance(topics, str) else topics
+        topics = [topics] if isinstance(topics, str) else check_list("topics", topics)
         await self._engine.administer.create_subscription(name, topics, settings, start=start)
 
     async def create_reader(self, name: str, topics: str | Sequence[str], *, start: str = "earliest") -> None:
@@ -214,7 +220,7 @@ class Broker:
 
         Where some are refused, the others are stored all the same, and PublishRefused says which are which.
         """
-        batch = [messages] if isinstance(messages, (Message, bytes)) else list(messages)
+        batch = [messages] if isinstance(messages, (Message, bytes)) else check_list("messages", messages)
         published, refused = await self._engine.publish(name, [_message(one) for one in batch])
         if refused:
             raise PublishRefused(refused, published)
@@ -232,19 +238,19 @@ class Broker:
 
     async def settle(self, messages: Iterable[ClaimedMessage | str]) -> None:
         """Settle many, by message or by receipt. Where some are no longer yours, StaleReceipt says which."""
-        batch = list(messages)
+        batch = check_list("messages", messages)
         _check(await self._engine.settle(self._receipts(batch)), batch)
 
     async def extend(self, messages: Iterable[ClaimedMessage | str], seconds: float) -> None:
-        batch = list(messages)
+        batch = check_list("messages", messages)
         _check(await self._engine.extend(self._receipts(batch), seconds), batch, holding=True)
 
     async def release(self, messages: Iterable[ClaimedMessage | str], delay: float | None = None) -> None:
-        batch = list(messages)
+        batch = check_list("messages", messages)
         _check(await self._engine.release(self._receipts(batch), delay), batch, holding=True)
 
     def _receipts(self, batch: Sequence[ClaimedMessage | str]) -> list[Receipt]:
-        return [self._engine.unseal(one) if isinstance(one, str) else _receipt(one) for one in batch]
+        return [_receipt(one) if isinstance(one, ClaimedMessage) else self._engine.unseal(one) for one in batch]
 
     # Moving about
 
@@ -253,11 +259,12 @@ class Broker:
 
         Returns, by partition, the next sequence.
         """
-        place = to.timestamp() if isinstance(to, datetime) else to
-        return await self._engine.seek(name, place, partition=partition)
+        return await self._engine.seek(name, _place(to), partition=partition)
 
     async def commit(self, name: str, sequence: int, *, partition: int = 0) -> None:
         """Move a reader: everything below the sequence has been read."""
+        check_count("sequence", sequence, 0, limits.SEQUENCE_MAX)
+        check_count("partition", partition, 0, limits.PARTITIONS_COUNT - 1)
         subscription = await self._engine.catalog.subscription(name)
         if not subscription.settings.reader:
             raise InvalidArgument(f"{name!r} is not a reader: claim from it, or seek.")
@@ -316,11 +323,21 @@ def _check(verdicts: Sequence[Verdict], batch: Sequence[ClaimedMessage | str], *
         )
 
 
+def _place(to: str | int | datetime) -> str | float:
+    """Where to seek to; a time as seconds since 1970."""
+    if not isinstance(to, datetime):
+        return to
+    try:
+        return to.timestamp()
+    except (ValueError, OverflowError):
+        raise InvalidArgument(f"{to} is no time to seek to: it is too far away.") from None
+
+
 def _owner(owner: object) -> str:
     if owner is not None:
-        if not isinstance(owner, str) or not 0 < len(owner) <= limits.OWNER_CHARS or "\0" in owner:
+        if not isinstance(owner, str) or not 0 < len(owner) <= limits.OWNER_CHARS or not owner.isprintable():
             raise InvalidArgument(
-                f"owner is {owner!r:.160}: it must be a text of 1 to {limits.OWNER_CHARS} characters."
+                f"owner is {owner!r:.160}: it must be a text of 1 to {limits.OWNER_CHARS} printable characters."
             )
         return owner
     try:

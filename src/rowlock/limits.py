@@ -32,6 +32,7 @@ FAIR_FREE_MESSAGES = 10
 # Topics
 PARTITIONS_COUNT = 256
 SOURCES_COUNT = 256
+SEQUENCE_MAX = 2**62 - 1
 LANES_COUNT = 64
 RETENTION_MAX_SECONDS = 3660 * 24 * 3600
 RETENTION_DEFAULT_SECONDS = 7 * 24 * 3600
@@ -50,6 +51,7 @@ LOCK_HOLD_SECONDS = 5
 """A stalled broker may hold its locks no longer than this; the servers end its session."""
 RETRY_COUNT = 20
 """How often a transaction is tried again on a lost lock race before its callers are told."""
+PATIENCE_MAX_SECONDS = 24 * 3600
 PATIENCE_SECONDS = 60.0
 """How long callers wait for a database that went away before they get an error."""
 

@@ -6,6 +6,7 @@ Times are seconds here, as people write them; the engine turns them into millise
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any, Literal, TypeVar
 
 import msgspec
@@ -161,3 +162,22 @@ def check_seconds(what: str, value: object, most: float) -> None:
     """An argument in seconds, from 0 on."""
     if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 <= value <= most:
         raise InvalidArgument(f"{what} is {value!r:.80}: it must be from 0 to {most} seconds.")
+
+
+def check_count(what: str, value: object, least: int, most: int) -> None:
+    """An argument that counts or numbers something."""
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+        raise InvalidArgument(f"{what} is {value!r:.80}: it must be a whole number from {least} to {most}.")
+
+
+def check_prefix(prefix: object) -> None:
+    """The beginning of names to list."""
+    if not isinstance(prefix, str) or len(prefix) > limits.NAME_CHARS or not prefix.isprintable():
+        raise InvalidArgument(f"prefix is {prefix!r:.120}: it must be a text of at most {limits.NAME_CHARS} characters.")
+
+
+def check_list(what: str, values: object) -> list[Any]:
+    """Several values."""
+    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+        raise InvalidArgument(f"{what} are {values!r:.120}: they must be a list.")
+    return list(values)

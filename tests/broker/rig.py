@@ -149,13 +149,18 @@ class Rig:
 
     async def advance(self, seconds: float) -> None:
         """Move the database's time for every broker, and let their timers see it."""
+        self.shift_only_database(seconds)
+        for broker in self.brokers:
+            engine = broker._engine
+            engine.clock.heard(await engine.store.control.clock())
+            engine.timers._set.set()
+
+    def shift_only_database(self, seconds: float) -> None:
+        """Move the database's time; what the brokers think of it follows with its next answer."""
         self.shift_ms += round(seconds * 1000)
         for broker in self.brokers:
             for lane in self.stage(broker).lanes:
                 lane.clock_shift = self.shift_ms
-            engine = broker._engine
-            engine.clock.heard(await engine.store.control.clock())
-            engine.timers._set.set()
 
     # Stops
 

@@ -129,6 +129,12 @@ async def test_an_empty_claim_of_a_busy_ordered_topic_costs_one_cycle(broker: Br
 async def test_a_topic_in_order_has_one_partition(broker: Broker) -> None:
     with pytest.raises(InvalidArgument, match="'topic'"):
         await broker.create_queue("t", order="topic", partitions=2)
+    await broker.create_queue("one", order="topic")
+    with pytest.raises(InvalidArgument, match="'topic'"):
+        await broker.alter_queue("one", partitions=2)
+    await broker.create_queue("two", partitions=2)
+    with pytest.raises(InvalidArgument, match="'topic'"):
+        await broker.alter_queue("two", order="topic")
 
 
 async def test_an_ordered_topic_gains_partitions_only_while_it_is_empty(broker: Broker, queue: str) -> None:

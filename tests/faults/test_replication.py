@@ -13,6 +13,7 @@ import rowlock
 from rowlock import limits
 from rowlock.errors import DurabilityUnavailable, NotFound, OutcomeUnknown
 from rowlock.localservers import LocalPostgres, LocalStandby
+from rowlock.store.postgres import connect
 
 from .load import DEADLINE_SECONDS, Load, log_of
 
@@ -95,8 +96,6 @@ async def test_a_lost_standby_stops_replicated_topics_and_no_others(
     assert await drain(broker, "plain") == [b"goes on"]
     with pytest.raises(DurabilityUnavailable, match="standby"):
         await broker.create_queue("another", durability="replicated")
-    with pytest.raises(DurabilityUnavailable, match="standby"):
-        await broker.alter_queue("plain", durability="replicated")
     await asyncio.to_thread(standby.start)
     await until(lambda: pair[0].sql(STREAMING).strip() == "1")
     await broker.publish("safe", b"after")
@@ -125,10 +124,6 @@ async def test_replicated_durability_needs_a_standby(postgres_url: str) -> None:
             await broker.create_queue("safe", durability="replicated")
         with pytest.raises(NotFound):
             await broker.show_queue("safe")
-        await broker.create_queue("plain")
-        with pytest.raises(DurabilityUnavailable, match="synchronous_standby_names is empty"):
-            await broker.alter_queue("plain", durability="replicated")
-        await broker.publish("plain", b"goes on")
 
 
 # The primary goes away
@@ -147,7 +142,7 @@ async def test_a_failover_loses_nothing_that_was_replicated() -> None:
                 await load.progresses()
                 primary.kill()
                 (cycle,) = broker._engine.cycles.values()
-                await until(lambda: cycle.trouble is not None and "read-write" in cycle.trouble)
+                await until(lambda: cycle.trouble is not None)
                 acknowledged = len(load.acknowledged)
                 await asyncio.to_thread(first.promote)
                 assert len(load.acknowledged) == acknowledged
@@ -172,11 +167,12 @@ class Lagging:
         """What is written from now on never comes to the standby; all before did."""
         lag = "select count(*) from pg_stat_replication where replay_lsn = pg_current_wal_lsn()"
         await until(lambda: self.primary.sql(lag).strip() == "1")
-        self.standby.pause()
+        self.standby.sql("alter system set primary_conninfo = ''")
+        self.standby.sql("select pg_reload_conf()")
+        await until(lambda: self.standby.sql("select count(*) from pg_stat_wal_receiver").strip() == "0")
 
     async def fail_over(self) -> None:
         await asyncio.to_thread(self.primary.kill)
-        self.standby.resume()
         await asyncio.to_thread(self.standby.promote)
 
 
@@ -225,14 +221,35 @@ async def test_a_queue_that_the_standby_does_not_know_is_not_mistaken_for_anothe
         assert await drain(broker, "known") == [b"here"]
 
 
-async def test_a_primary_that_stands_still_is_passed_over(lagging: Lagging) -> None:
+async def test_a_primary_that_stands_still_is_passed_over(lagging: Lagging, monkeypatch: pytest.MonkeyPatch) -> None:
     """It takes connections and says nothing: the next host of the address is asked."""
+    monkeypatch.setattr(limits, "CYCLE_DEADLINE_SECONDS", 1.0)
+    monkeypatch.setattr(connect, "CONNECT_SECONDS", 1.0)
     async with rowlock.open(lagging.url, owner="tester") as broker:
         await broker.create_queue("q")
         await broker.publish("q", b"before")
         await lagging.cut_off()
         lagging.primary.pause()
-        lagging.standby.resume()
         await asyncio.to_thread(lagging.standby.promote)
-        async with rowlock.open(lagging.url, owner="tester") as other:
-            assert await drain(other, "q") == [b"before"]
+        await broker.publish("q", b"after")
+        assert await drain(broker, "q") == [b"before", b"after"]
+
+
+@pytest.mark.parametrize(
+    ("url", "hosts"),
+    [
+        ("postgresql://u:p@one:1,two:2/db?sslmode=require", ["u:p@one:1", "u:p@two:2"]),
+        ("postgresql://one,two/db?sslmode=require", ["one", "two"]),
+        ("postgresql://u@one/db?sslmode=require", ["u@one"]),
+    ],
+)
+def test_an_address_may_name_several_hosts(url: str, hosts: list[str]) -> None:
+    assert connect.each_host(url) == [f"postgresql://{host}/db?sslmode=require" for host in hosts]
+
+
+def test_an_address_may_name_several_hosts_in_its_options() -> None:
+    assert connect.each_host("postgresql://u@/db?host=/a,/b&port=7") == [
+        "postgresql://u@/db?host=%2Fa&port=7",
+        "postgresql://u@/db?host=%2Fb&port=7",
+    ]
+    assert connect.each_host("postgresql://u@/db?host=/a,/b&port=7,8")[1] == "postgresql://u@/db?host=%2Fb&port=8"

@@ -642,6 +642,17 @@ def test_the_head_follows_the_frontier_and_empty_pages_go() -> None:
     assert [(row.page, row.frontier) for row in shelf.table.rows.values()] == [(2, 2 * PAGE_MESSAGES + 1)]
 
 
+def test_a_page_that_came_and_went_within_one_decision_is_never_a_row() -> None:
+    shelf = Shelf()
+    shelf.keys("a" * 3 * PAGE_MESSAGES)
+    shelf.ledger.begin(shelf.now)
+    shelf.ledger.claim(shelf.log, 3 * PAGE_MESSAGES, 300, 2_000, 7)
+    shelf.ledger.trim(2 * PAGE_MESSAGES)
+    shelf.save()
+    assert [page for page, _ in shelf.table.rows] == [2]
+    assert list(shelf.ledger.pages) == [2]
+
+
 def test_a_page_that_is_said_to_be_known_and_is_not_is_a_defect() -> None:
     shelf = Shelf()
     rows = [row._replace(data=None) for row in shelf.table.rows.values()]
@@ -754,16 +765,16 @@ def test_a_broker_that_only_settles_what_others_claim_does_not_grow(rules: Rules
 
 def test_a_key_whose_messages_wait_while_another_broker_extends_does_not_grow() -> None:
     shelf = Shelf(KEYED)
-    shelf.keys("a" * 50 + "b")
-    shelf.claim(1)
-    assert shelf.claim(1) == [51]
+    shelf.keys("a" * 200 + "b")
+    assert shelf.claim(1, hold=900) == [1]
+    assert shelf.claim(1) == [201]
     mine, shelf.ledger = shelf.ledger, shelf.fresh()
     for turn in range(500):
-        shelf.extend(1, 1, 100 + turn)
+        shelf.extend(201, 2, 100 + turn)
         shelf.table.load(mine, {})
-    assert _index_entries(mine) < 400
+    assert _index_entries(mine) < 700
     mine.begin(2_000)
-    assert mine.opened(100) == list(range(1, 52))
+    assert mine.opened(1_000) == list(range(1, 202))
 
 
 def test_keys_that_come_and_go_do_not_make_turns_pile_up() -> None:

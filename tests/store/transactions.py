@@ -75,6 +75,17 @@ class Transactions(Fixtures):
         view = await session.look(Scope(cursors=[CURSOR]))
         assert by_page(view.pages[CURSOR]) == [write.row for write in writes]
 
+    async def test_what_is_known_of_one_ledger_says_nothing_of_another(self, session: Session) -> None:
+        """A cycle writes the pages of several ledgers under one stamp."""
+        await session.commit(
+            cursors=[(*OTHER_CURSOR, 1)],
+            pages=[page(0, stamp=7), page(1, stamp=8), page(0, stamp=7, sub=OTHER_SUB, data=b"other")],
+        )
+        known = {CURSOR: (6, frozenset({6, 7})), OTHER_CURSOR: (4, frozenset({4}))}
+        pages = (await session.look(Scope(cursors=[CURSOR, OTHER_CURSOR], known=known))).pages
+        assert [row.data is None for row in by_page(pages[CURSOR])] == [True, False]
+        assert [row.data for row in pages[OTHER_CURSOR]] == [b"other"]
+
     async def test_pages_of_a_known_ledger_are_not_read(self, session: Session) -> None:
         await session.commit(pages=[page(0, stamp=5), page(1, stamp=6)])
         view = await session.look(Scope(cursors=[CURSOR], known={CURSOR: (6, frozenset({5, 6}))}))

@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from rowlock import limits
 from rowlock.broker.catalog import (
     Catalog,
     Partition,
@@ -102,7 +103,7 @@ class Administer:
         first = await self._control.allocate(1 + settings.partitions)
         now = await self._control.clock()
         document = TopicDocument(settings=settings, queue=queue)
-        topic = Entry("topic", first, name, 1, _json(document), now, self._owner)
+        topic = Entry("topic", first, name, _first_version(), _json(document), now, self._owner)
         partitions = await self._new_partitions(first, range(settings.partitions), first + 1, now)
         if not await self._control.apply(inserts=[topic, *partitions]):
             return await self.create_topic(name, values, queue=queue)
@@ -136,6 +137,10 @@ class Administer:
             raise InvalidArgument(f"start is {start!r}: it must be 'latest' or 'earliest'.")
         if not topics:
             raise InvalidArgument("A subscription needs at least one topic.")
+        if len(topics) > limits.SOURCES_COUNT:
+            raise InvalidArgument(f"{len(topics)} topics are too many for one subscription: {limits.SOURCES_COUNT} are allowed.")
+        for topic in topics:
+            check_name(topic, "topic's name")
         found = [await self._fresh_topic(topic) for topic in dict.fromkeys(topics)]
         ids = [topic.id for topic in found]
         existing = await self._control.find("subscription", [name])
@@ -144,14 +149,16 @@ class Administer:
             _same(f"The subscription {name!r}", document.settings, settings)
             if set(document.topics) != set(ids):
                 raise AlreadyExists(f"The subscription {name!r} exists, on other topics.")
+            if document.start != start:
+                raise AlreadyExists(f"The subscription {name!r} exists, and started from its {document.start} message.")
             await self.complete_subscription(existing[0])
             return
-        await self._check_order(settings, found)
+        self._check_order(settings, found)
         await self._ensure_dead_letter(settings, found)
         id_ = await self._control.allocate(1 + len(ids))
         now = await self._control.clock()
         document = SubscriptionDocument(settings=settings, topics=ids, start=start, queue=queue)
-        entry = Entry("subscription", id_, name, 1, _json(document), now, self._owner)
+        entry = Entry("subscription", id_, name, _first_version(), _json(document), now, self._owner)
         sources = [
             Entry("source", id_ + number, f"{id_}/{topic}", 1, "{}", now, self._owner, topic)
             for number, topic in enumerate(ids, 1)
@@ -192,13 +199,10 @@ class Administer:
         for entry in entries:
             await self.complete_topic(entry)
 
-    async def _check_order(self, settings: SubscriptionSettings, topics: Sequence[Topic]) -> None:
+    def _check_order(self, settings: SubscriptionSettings, topics: Sequence[Topic]) -> None:
         if settings.order == "topic":
             for topic in topics:
-                if len(topic.partitions) > 1:
-                    raise InvalidArgument(
-                        f"Order 'topic' needs topics of one partition, and {topic.name!r} has {len(topic.partitions)}."
-                    )
+                _one_partition(topic.name, len(topic.partitions))
 
     async def _ensure_dead_letter(self, settings: SubscriptionSettings, topics: Sequence[Topic]) -> None:
         """The dead-letter queue exists, and has a partition in every lane of its sources."""
@@ -213,6 +217,11 @@ class Administer:
         target = await self._fresh_topic(name)
         missing = {one.lane for topic in topics for one in topic.partitions} - {one.lane for one in target.partitions}
         if missing:
+            if target.ordered:
+                raise InvalidArgument(
+                    f"{name!r} is ordered and has no partition in lane {min(missing)}, where {topics[0].name!r} lies: "
+                    "messages of one key would come from two partitions. Take a dead-letter queue without an order."
+                )
             await self._add_partitions(target, sorted(missing))
 
     async def _add_partitions(self, topic: Topic, lanes: Sequence[int]) -> None:
@@ -341,7 +350,9 @@ class Administer:
         """Change settings of a topic, a subscription, or a queue (both)."""
         ours, theirs = split_settings(values) if kind == "queue" else (values, values)
         if kind == "queue" and theirs:
-            await self._altered_subscription(name, theirs)  # Refused, where it is, before the topic is changed.
+            _, document, _ = await self._altered_subscription(name, theirs)  # Refused before the topic is changed.
+            if document.settings.order == "topic":
+                _one_partition(name, topic_settings(ours).partitions)
         if kind in ("topic", "queue") and (ours or kind == "topic"):
             await self._alter_topic(name, ours)
         if kind in ("subscription", "queue") and (theirs or kind == "subscription"):
@@ -364,6 +375,9 @@ class Administer:
                 f"The durability of {name!r} is {document.settings.durability!r}, and cannot be changed."
             )
         if more and topic.ordered:
+            for subscription in await self._catalog.subscriptions_of(topic.id):
+                if subscription.settings.order == "topic":
+                    _one_partition(name, settings.partitions)
             await self._check_empty(topic)
         inserts: list[Entry] = []
         if more:
@@ -396,6 +410,7 @@ class Administer:
         self, name: str, values: dict[str, Any]
     ) -> tuple[Entry, SubscriptionDocument, list[Topic]]:
         """What a subscription would be with these settings; nothing is written."""
+        check_name(name)
         entries = await self._control.find("subscription", [name])
         if not entries:
             raise NotFound(f"There is no subscription or queue named {name!r}.")
@@ -403,7 +418,7 @@ class Administer:
         _known(values, SUBSCRIPTION_FIELDS)
         settings = subscription_settings({**msgspec.structs.asdict(document.settings), **values})
         topics = await self._catalog.topics_of(await self._control.get(document.topics))
-        await self._check_order(settings, topics)
+        self._check_order(settings, topics)
         document.settings = settings
         return entries[0], document, topics
 
@@ -426,6 +441,7 @@ class Administer:
     # Delete
 
     async def delete_subscription(self, name: str) -> None:
+        check_name(name)
         entries = await self._control.find("subscription", [name])
         if not entries:
             raise NotFound(f"There is no subscription or queue named {name!r}.")
@@ -450,6 +466,7 @@ class Administer:
         return [one for one in await self._control.children("source", topics) if one.name.startswith(f"{sub}/")]
 
     async def delete_topic(self, name: str) -> None:
+        check_name(name)
         entries = await self._control.find("topic", [name])
         if not entries:
             raise NotFound(f"There is no topic or queue named {name!r}.")
@@ -571,6 +588,7 @@ class Administer:
         await lane.rollback()
 
     async def _fresh_topic(self, name: str) -> Topic:
+        check_name(name)
         self._catalog.forget(name)
         return await self._catalog.topic(name)
 
@@ -579,6 +597,12 @@ def _is_empty(changes: Changes) -> bool:
     return not (
         changes.partitions or changes.cursors or changes.pages or changes.removed_cursors or changes.removed_partitions
     )
+
+
+def _first_version() -> int:
+    """Random: after a failover to a standby that was behind, ids are given again, and what a broker has cached of the
+    one that had them before must not fit."""
+    return stamp() >> 1
 
 
 def _next(entry: Entry, document: msgspec.Struct) -> Entry:
@@ -595,6 +619,11 @@ def _as_asked(document: TopicDocument, settings: TopicSettings) -> TopicSettings
     if settings.partitions == there.partitions:
         return there
     return msgspec.structs.replace(there, partitions=there.partitions - document.added)
+
+
+def _one_partition(topic: str, partitions: int) -> None:
+    if partitions > 1:
+        raise InvalidArgument(f"Order 'topic' needs topics of one partition, and {topic!r} has {partitions}.")
 
 
 def _same(what: str, old: msgspec.Struct, new: msgspec.Struct) -> None:

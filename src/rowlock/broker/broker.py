@@ -28,7 +28,7 @@ from rowlock.errors import Closed, InvalidArgument, NotFound, RowlockError, Unav
 from rowlock.ids import Receipt
 from rowlock.ledger.rules import Verdict
 from rowlock.model import Claimed, Message, Published
-from rowlock.settings import check_seconds
+from rowlock.settings import check_count, check_seconds
 from rowlock.store.faults import Lost
 from rowlock.store.port import Cursor, Durability, Store
 
@@ -37,6 +37,7 @@ log = logging.getLogger("rowlock")
 _T = TypeVar("_T")
 OUTDATED_TRIES = 20
 SOURCES_PER_CLAIM = 32
+_TIME_MAX_SECONDS = 2**40
 
 
 class Listener(Protocol):
@@ -133,6 +134,7 @@ class Broker:
             lane, durability = channel
 
             async def connect() -> Any:
+                self.catalog.forget_all()  # a connection was lost: the database may be behind what is cached
                 return await self.store.lane(lane, durability)
 
             cycle = self.cycles[channel] = Cycle(connect, self.clock, self, self._patience, channel)
@@ -154,7 +156,12 @@ class Broker:
         """Submit a work and wait for its answer. A caller that is cancelled leaves; what it was handed is given
         back."""
         self.submit(work)
-        return await work.future
+        try:
+            return await work.future
+        except asyncio.CancelledError:
+            if work.is_answered:
+                work.abandoned(work.future.result())
+            raise
 
     def begin(self, doing: Awaitable[Any]) -> None:
         """Do something that no caller waits for."""
@@ -251,7 +258,7 @@ class Broker:
 
     async def claiming(self, name: str, limit: int, visibility_timeout: float | None) -> tuple[Subscription, int]:
         """Check what a claim asks for; the subscription, and the timeout in milliseconds."""
-        _check_count("max_messages", limit, limits.CLAIM_BATCH_MESSAGES)
+        check_count("max_messages", limit, 1, limits.CLAIM_BATCH_MESSAGES)
         subscription = await self._subscription_to_use(name)
         if subscription.settings.reader:
             raise InvalidArgument(f"{name!r} is a reader: it is moved by commit, and nothing is claimed from it.")
@@ -367,6 +374,9 @@ class Broker:
         """Move a subscription: to 'earliest', 'latest', a sequence (int, with a partition), or a time (float, seconds
         since 1970). Returns the new frontiers by partition."""
         frontiers: dict[int, int] = {}
+        _check_place(to)
+        if partition is not None:
+            check_count("partition", partition, 0, limits.PARTITIONS_COUNT - 1)
 
         async def seek() -> None:
             subscription = await self.catalog.subscription(name)
@@ -387,15 +397,9 @@ class Broker:
 
     async def _target(self, source: Source, to: str | float) -> int:
         if isinstance(to, str):
-            if to not in ("earliest", "latest"):
-                raise InvalidArgument(f"{to!r} is no place to seek to: use 'earliest', 'latest', a sequence or a time.")
             return EARLIEST if to == "earliest" else LATEST
         if isinstance(to, int):
-            if not 0 <= to < 2**62:
-                raise InvalidArgument(f"{to} is not a sequence.")
             return to
-        if not 0 <= to < 2**40:
-            raise InvalidArgument(f"{to} is not a time in seconds since 1970.")
         async with self.lanes.use(source.lane) as lane:
             return await lane.sequence_at(source.part, int(to * 1000))
 
@@ -432,6 +436,15 @@ def turns(sources: Sequence[Source]) -> list[list[Source]]:
     ]
 
 
-def _check_count(what: str, value: object, most: int) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
-        raise InvalidArgument(f"{what} is {value!r:.80}: it must be a whole number from 1 to {most}.")
+def _check_place(to: object) -> None:
+    """'earliest', 'latest', a sequence (int), or a time (float)."""
+    if isinstance(to, str) and to in ("earliest", "latest"):
+        return
+    if isinstance(to, int) and not isinstance(to, bool) and 0 <= to <= limits.SEQUENCE_MAX:
+        return
+    if isinstance(to, float) and 0 <= to < _TIME_MAX_SECONDS:
+        return
+    raise InvalidArgument(
+        f"{to!r:.80} is no place to seek to: use 'earliest', 'latest', a sequence from 0 to {limits.SEQUENCE_MAX}, or a "
+        "time since 1970."
+    )

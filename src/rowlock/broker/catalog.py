@@ -17,7 +17,7 @@ from msgspec import Struct
 from rowlock import limits
 from rowlock.errors import NotFound
 from rowlock.ledger.rules import Rules
-from rowlock.settings import SubscriptionSettings, TopicSettings
+from rowlock.settings import SubscriptionSettings, TopicSettings, check_name
 from rowlock.store.port import Control, Cursor, Durability, Entry
 
 _T = TypeVar("_T")
@@ -119,18 +119,20 @@ class Catalog:
         self._subscriptions.pop(name, None)
 
     def forget_all(self) -> None:
-        self._topics.clear()
-        self._subscriptions.clear()
+        for known in (self._topics, self._subscriptions, self._names, self._parents):
+            known.clear()
 
     async def topic(self, name: str) -> Topic:
-        found = self._topics.get(name)
+        found = self._topics.get(name) if isinstance(name, str) else None
         if found is None:
+            check_name(name)
             found = await self._once("topic", name, self._load_topic)
         return found
 
     async def subscription(self, name: str) -> Subscription:
-        found = self._subscriptions.get(name)
+        found = self._subscriptions.get(name) if isinstance(name, str) else None
         if found is None:
+            check_name(name)
             found = await self._once("subscription", name, self._load_subscription)
         return found
 

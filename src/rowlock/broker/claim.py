@@ -87,7 +87,7 @@ class Claim(Work):
     def decide(self, draft: Draft) -> object:
         self.claim = draft.stamp
         ledgers = {cursor: draft.ledger(cursor) for cursor in self.places}
-        room = self.subscription.settings.max_in_flight - sum(ledger.held for ledger in ledgers.values())
+        room = self.subscription.settings.max_in_flight - self._in_flight(draft)
         if room <= 0:
             return Refusal(
                 InFlightLimit(
@@ -106,6 +106,11 @@ class Claim(Work):
             return handed
         moved = before != [(ledger.frontier, ledger.outstanding) for ledger in ledgers.values()]
         return self._nothing(draft, ledgers, moved=moved)
+
+    def _in_flight(self, draft: Draft) -> int:
+        """Over all of the subscription's ledgers that are known here, this claim's own or not."""
+        remembered = [draft.memory.ledgers.get(cursor) for cursor in self.subscription.cursors]
+        return sum(one.ledger.held for one in remembered if one is not None)
 
     def _hand_out(self, draft: Draft, cursor: Cursor, ledger: Ledger, limit: int) -> list[_Handed]:
         if limit <= 0:

@@ -12,6 +12,7 @@ from rowlock.errors import NotFound
 from rowlock.ledger import stored
 from rowlock.ledger.ledger import Ledger
 from rowlock.model import Depth, Description
+from rowlock.settings import check_name, check_prefix
 
 if TYPE_CHECKING:
     from rowlock.broker.broker import Broker
@@ -36,6 +37,7 @@ class Describe:
 
     async def _show(self, kind: str, name: str) -> Description:
         catalog = self._broker.catalog
+        check_name(name)
         catalog.forget(name)
         if kind == "topic":
             return await self._topic(await catalog.topic(name))
@@ -46,6 +48,7 @@ class Describe:
 
     async def every(self, kind: str, prefix: str) -> list[Description]:
         """Without depths: a list of many is one query a thousand."""
+        check_prefix(prefix)
         control = self._broker.store.control
         found: list[Description] = []
         after = ""

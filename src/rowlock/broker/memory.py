@@ -15,7 +15,8 @@ from rowlock.store.port import Cursor, PartitionRow, Stored
 
 LEDGER_BYTES = 4_000
 PAGE_BYTES = 700
-"""What a ledger and a page of it take in memory, roughly (measured with tracemalloc, rounded up)."""
+KEY_BYTES = 400
+"""What a ledger, a page of it, and a message in the index of an ordered or fair one take in memory, roughly."""
 
 
 class Partition:
@@ -39,15 +40,22 @@ class Partition:
 
 
 class Remembered:
-    """A cached ledger, the settings' version that its rules are of, and what is known to have expired."""
+    """A cached ledger, and the settings' version that its rules are of."""
 
-    __slots__ = ("ledger", "live_from", "version")
+    __slots__ = ("bytes", "ledger", "version")
 
     def __init__(self, ledger: Ledger, version: int):
         self.ledger = ledger
         self.version = version
-        self.live_from = 0
-        """Everything from the frontier to here (exclusive) has expired."""
+        self.bytes = 0
+        """What it was last counted for."""
+
+    def count(self) -> int:
+        """By how much it has grown since it was last counted."""
+        before, self.bytes = self.bytes, LEDGER_BYTES + PAGE_BYTES * len(self.ledger.pages)
+        if self.ledger.order.keyed:
+            self.bytes += KEY_BYTES * self.ledger.outstanding
+        return self.bytes - before
 
 
 class Log:
@@ -75,6 +83,7 @@ class Memory:
         self._logs: OrderedDict[int, Log] = OrderedDict()
         self._log_bytes = 0
         self._log_limit = log_bytes
+        self._ledger_bytes = 0
         self._ledger_limit = ledger_bytes
 
     def clear(self) -> None:
@@ -83,7 +92,7 @@ class Memory:
         self.ledgers.clear()
         self.readers.clear()
         self._logs.clear()
-        self._log_bytes = 0
+        self._log_bytes = self._ledger_bytes = 0
 
     # Ledgers
 
@@ -99,24 +108,35 @@ class Memory:
         return found.ledger
 
     def remember(self, cursor: Cursor, ledger: Ledger, version: int) -> None:
-        if cursor not in self.ledgers:
+        known = self.ledgers.get(cursor)
+        if known is not None and known.ledger is ledger:
+            return
+        if known is None:
             self.readers[cursor[0]] = self.readers.get(cursor[0], 0) + 1
+        else:
+            self._ledger_bytes -= known.bytes
         self.ledgers[cursor] = Remembered(ledger, version)
 
     def forget(self, cursor: Cursor) -> None:
-        if self.ledgers.pop(cursor, None) is not None:
+        known = self.ledgers.pop(cursor, None)
+        if known is not None:
+            self._ledger_bytes -= known.bytes
             self.readers[cursor[0]] -= 1
             if not self.readers[cursor[0]]:
                 del self.readers[cursor[0]]
                 self._forget_log(cursor[0])
 
     def shrink(self, used: set[Cursor]) -> None:
-        """Forget the ledgers that were used longest ago, where they take more than they may."""
-        while len(self.ledgers) * LEDGER_BYTES > self._ledger_limit and len(self.ledgers) > len(used):
-            cursor = next(iter(self.ledgers))
-            if cursor in used:
+        """Count what these have grown by, and forget the ledgers used longest ago where all take more than they may."""
+        for cursor in used:
+            known = self.ledgers.get(cursor)
+            if known is not None:
+                self._ledger_bytes += known.count()
+        while self._ledger_bytes > self._ledger_limit:
+            oldest = next(iter(self.ledgers))
+            if oldest in used:
                 break
-            self.forget(cursor)
+            self.forget(oldest)
 
     # Messages
 

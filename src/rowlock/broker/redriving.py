@@ -18,6 +18,7 @@ from rowlock.broker.redrive import Move, Stuck
 from rowlock.broker.work import Outdated
 from rowlock.errors import Defect, InUse, InvalidArgument, NotFound, RowlockError
 from rowlock.model import Redrive
+from rowlock.settings import check_count, check_name
 from rowlock.store.faults import StoreFault
 from rowlock.store.port import Entry
 
@@ -65,7 +66,7 @@ class Redriving:
             if destination == source:
                 raise InvalidArgument(f"{source!r} cannot be redriven into itself.")
             await broker.catalog.topic(destination)
-        if rate is not None and not 0 < rate <= limits.REDRIVE_RATE_MAX_PER_SECOND:
+        if rate is not None and not _is_rate(rate):
             raise InvalidArgument(
                 f"rate is {rate!r:.80}: it must be more than 0 and at most "
                 f"{limits.REDRIVE_RATE_MAX_PER_SECOND} per second."
@@ -86,6 +87,8 @@ class Redriving:
         return await self._told(entry)
 
     async def tasks(self, source: str | None) -> list[Redrive]:
+        if source is not None:
+            check_name(source)
         tasks = [await self._told(entry) for entry in await self._entries()]
         return [task for task in reversed(tasks) if source is None or task.source == source]
 
@@ -106,6 +109,7 @@ class Redriving:
         return found
 
     async def _entry(self, task: int) -> Entry:
+        check_count("task", task, 0, limits.SEQUENCE_MAX)
         for entry in await self._broker.store.control.get([task]):
             if entry.kind == "redrive":
                 return entry
@@ -217,6 +221,10 @@ class Redriving:
                     for topic in (await broker.catalog.subscription(entry.name)).topics:
                         found[topic.name] = topic
         return found
+
+
+def _is_rate(rate: object) -> bool:
+    return isinstance(rate, (int, float)) and not isinstance(rate, bool) and 0 < rate <= limits.REDRIVE_RATE_MAX_PER_SECOND
 
 
 def _by_lane(subscription: Subscription) -> dict[int, list[tuple[int, int]]]:

@@ -100,5 +100,10 @@ class Work:
         if not self.future.done():
             self.future.set_exception(error)
 
+    @property
+    def is_answered(self) -> bool:
+        """Whether it was carried, and its caller has the answer, or has only to look."""
+        return self.future.done() and not self.future.cancelled() and self.future.exception() is None
+
     def abandoned(self, result: Any) -> None:
         """Its caller is gone, and it was committed all the same."""

@@ -154,6 +154,7 @@ class Delivery:
             self._seen.clear()
             return
         channels = self._channels(waiting)
+        self._seen = {cursor: self._seen[cursor] for cursor in waiting if cursor in self._seen}
         for number in {lane for lane, _ in channels.values()}:
             cursors = [cursor for cursor, (lane, _) in channels.items() if lane == number]
             async with self._broker.lanes.use(number) as lane:

@@ -31,8 +31,6 @@ _SLACK = 64
 class Plain:
     """Open messages come back lowest sequence first."""
 
-    keyed = False
-
     def __init__(self) -> None:
         self._open: set[int] = set()
         self._heap: list[int] = []
@@ -98,8 +96,6 @@ class _Key:
 
 class _Keyed:
     """What `ByKey` and `Fair` share: outstanding messages by key, how many of each are busy, whose turn it is."""
-
-    keyed = True
 
     def __init__(self) -> None:
         self.key_of: dict[int, str] = {}

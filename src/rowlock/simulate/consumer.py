@@ -89,7 +89,7 @@ class Consumer:
 
     async def _settle_late(self, answer: _Answer) -> None:
         """Its hold runs out; it claims again, maybe the same messages, and only then means to end the old ones."""
-        await asyncio.sleep(answer.timeout + self._random.uniform(0.05, 0.8))
+        await asyncio.sleep(answer.timeout + self._random.choice((0.01, 0.05, 0.8)))
         again = await self._claim(answer.subscription)
         await self._finish_all(answer)
         if again is not None:

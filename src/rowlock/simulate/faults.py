@@ -88,6 +88,8 @@ class Faults:
             broker.resume()
 
     async def _kill_database(self) -> None:
+        if self._down.locked():
+            return
         async with self._down:
             self._tell("kill -9 of the database")
             await self._database.kill()

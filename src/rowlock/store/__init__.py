@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def connect(url: str) -> Store:
     """The store behind a URL; nothing is opened yet. A dialect's driver is imported only when it is used."""
-    scheme = urlsplit(url).scheme
+    scheme = urlsplit(url).scheme if isinstance(url, str) else None
     if scheme == "sqlite":
         from rowlock.store.sqlite import SqliteStore
 

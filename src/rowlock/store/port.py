@@ -228,7 +228,7 @@ class Turn(Struct, gc=False):
     """One transaction's place in its writer's chain: it follows `previous` and leaves `stamp`.
 
     The row `writers (writer, stamp)` is how an unknown outcome is found out, and how a late statement of a lost
-    connection is kept from taking effect. It is the first row a transaction locks, and no other process touches it.
+    connection is kept from taking effect. The first write locks it, after all lock rows; no other process touches it.
     """
 
     writer: int

@@ -1,8 +1,11 @@
-"""Anybody may settle."""
+"""Anybody may settle; and many consumers stall, so that somebody does."""
 
 from rowlock.ledger.ledger import Ledger
 from rowlock.ledger.page import Grant
 from rowlock.ledger.rules import Verdict
+from rowlock.simulate import consumer
+
+consumer.STALLS_SHARE = 0.2
 
 
 def _trusting(self: Ledger, seq: int, claim: int) -> tuple[Grant | None, Verdict]:

@@ -103,13 +103,13 @@ class MariadbLane(Reading):
     async def _changed_pages(self, found: Sequence[CursorRow], scope: Scope) -> dict[Cursor, list[PageRow]]:
         """The pages of the ledgers whose head is not the known one, without the data that is known."""
         pages: dict[Cursor, list[PageRow]] = {}
-        stamps: set[int] = set()
+        old: list[tuple[int, int, int]] = []
         for cursor in found:
             head, known = scope.known.get((cursor.part, cursor.sub), (None, frozenset()))
             if (cursor.head.stamp if cursor.head else 0) != head:
                 pages[cursor.part, cursor.sub] = []
-                stamps |= known
-        data = f"IF(g.stamp IN ({','.join(map(str, stamps))}), NULL, g.data)" if stamps else "g.data"
+                old += [(cursor.part, cursor.sub, stamp) for stamp in known]
+        data = f"IF((g.part, g.sub, g.stamp) IN ({','.join(map(str, old))}), NULL, g.data)" if old else "g.data"
         reads = [self._sql["pages"] % {"pairs": wanted(some), "data": data} for some in in_steps(sorted(pages))]
         for answer in await self._connection.run(*reads):
             for row in answer.rows:

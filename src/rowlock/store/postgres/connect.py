@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 import asyncpg
 
 from rowlock import limits
 from rowlock.errors import ServerTooOld, ServerUnsafe
-from rowlock.store.faults import NotReplicated
+from rowlock.store.faults import Lost, NotReplicated
 from rowlock.store.port import Durability
 from rowlock.store.postgres.errors import fault_of
 from rowlock.store.postgres.guard import call
@@ -16,7 +18,8 @@ from rowlock.store.postgres.guard import call
 if TYPE_CHECKING:
     from asyncpg import Connection
 
-CONNECT_SECONDS = 10.0
+CONNECT_SECONDS = 5.0
+"""For each host."""
 NEEDED_VERSION = 120000
 
 SYNCHRONOUS_COMMIT = {Durability.LOCAL: "local", Durability.REPLICATED: "on", Durability.RELAXED: "off"}
@@ -50,7 +53,18 @@ def bounded_holds() -> dict[str, str]:
 
 
 async def connect(url: str, settings: dict[str, str]) -> Connection:
-    """A connection to the host of the URL that accepts writes."""
+    """A connection to the host of the URL that accepts writes.
+
+    Each host has a time of its own: the driver has one for all of them, and a host that stands still would use it up.
+    """
+    *others, last = each_host(url)
+    for host in others:
+        with suppress(Lost):
+            return await _connect(host, settings)
+    return await _connect(last, settings)
+
+
+async def _connect(url: str, settings: dict[str, str]) -> Connection:
     try:
         connection: Connection = await asyncpg.connect(
             url,
@@ -62,6 +76,20 @@ async def connect(url: str, settings: dict[str, str]) -> Connection:
     except Exception as error:
         raise fault_of(error) from error
     return connection
+
+
+def each_host(url: str) -> list[str]:
+    """A URL that names several hosts, before its path or in the option `host`, as one URL for each."""
+    parts = urlsplit(url)
+    user, at, place = parts.netloc.rpartition("@")
+    if "," in place:
+        return [urlunsplit(parts._replace(netloc=f"{user}{at}{host}")) for host in place.split(",")]
+    options = dict(parse_qsl(parts.query))
+    hosts, ports = (options.get(name, "").split(",") for name in ("host", "port"))
+    if len(hosts) == 1:
+        return [url]
+    pairs = zip(hosts, ports * len(hosts) if len(ports) == 1 else ports, strict=True)
+    return [urlunsplit(parts._replace(query=urlencode(options | {"host": host, "port": port}))) for host, port in pairs]
 
 
 async def check_server(connection: Connection, durability: Durability) -> None:

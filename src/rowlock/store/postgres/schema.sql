@@ -57,7 +57,8 @@ create table {lane}.pages (
     primary key (part, sub, page, era)
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000,
         autovacuum_vacuum_cost_delay = 0);
-alter table {lane}.pages alter column data set storage external;
+-- At most 3.6 kB (128 grants), so that a row always fits its disk page: no toast table beside the hot one.
+alter table {lane}.pages alter column data set storage plain;
 create table {lane}.writers (
     writer bigint primary key,
     stamp bigint not null,
