@@ -39,15 +39,15 @@ class ClaimedMessage:
 
     @property
     def id(self) -> str:
-        return self._claimed.id.hex()
+        return self._claimed.message.id.hex()
 
     @property
     def body(self) -> bytes:
-        return self._claimed.body
+        return self._claimed.message.body
 
     @property
     def key(self) -> str | None:
-        return self._claimed.key
+        return self._claimed.message.key
 
     @property
     def attributes(self) -> Attributes:
@@ -60,19 +60,20 @@ class ClaimedMessage:
 
     @property
     def sequence(self) -> int:
-        return self._claimed.sequence
+        return self._claimed.message.seq
 
     @property
     def accepted_at(self) -> datetime:
-        return _time(self._claimed.accepted_at)
+        return _time(self._claimed.message.accepted_at)
 
     @property
     def published_at(self) -> datetime:
-        return _time(self._claimed.published_at)
+        return _time(self._claimed.message.published_at)
 
     @property
     def expires_at(self) -> datetime | None:
-        return None if self._claimed.expires_at is None else _time(self._claimed.expires_at)
+        expires_at = self._claimed.message.expires_at
+        return None if expires_at is None else _time(expires_at)
 
     @property
     def origin(self) -> Origin | None:
@@ -308,8 +309,7 @@ def _message(given: Message | bytes) -> Message:
 
 
 def _receipt(message: ClaimedMessage) -> Receipt:
-    claimed = message._claimed
-    return Receipt(claimed.sub, claimed.part, claimed.sequence, claimed.claim)
+    return message._claimed.receipt
 
 
 def _check(verdicts: Sequence[Verdict], batch: Sequence[ClaimedMessage | str], *, holding: bool = False) -> None:

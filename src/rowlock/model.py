@@ -8,6 +8,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from rowlock.ids import Receipt
+
 Attributes = dict[str, str | int | float | bool | bytes]
 
 
@@ -54,31 +56,49 @@ class Origin(Struct, frozen=True):
     """Milliseconds since 1970."""
 
 
-class Claimed(Struct, frozen=True, gc=False):
-    """A message that was handed out."""
+class Stored(Struct, frozen=True, gc=False):
+    """A message in the log. The order of its fields is the order of columns in every statement that reads messages."""
 
+    part: int
+    seq: int
     id: bytes
-    body: bytes
-    key: str | None
-    packed_attributes: bytes | None
-    packed_origin: bytes | None
+    """16 random bytes."""
     accepted_at: int
     published_at: int
     expires_at: int | None
-    first_received_at: int
+    due_at: int | None
+    """An ordered subscription holds the message back until then; None: not delayed."""
+    key: str | None
+    attributes: bytes | None
+    """msgpack."""
+    origin: bytes | None
+    """msgpack; where a dead-lettered message came from, and why."""
+    size: int
+    """Bytes of body, attributes and key together."""
+    body: bytes
+
+
+class Claimed(Struct, frozen=True, gc=False):
+    """A message that was handed out."""
+
+    message: Stored
     receives: int
-    part: int
+    first_received_at: int
     sub: int
-    sequence: int
     claim: int
 
     @property
+    def receipt(self) -> Receipt:
+        return Receipt(self.sub, self.message.part, self.message.seq, self.claim)
+
+    @property
     def attributes(self) -> Attributes:
-        return unpack_attributes(self.packed_attributes)
+        return unpack_attributes(self.message.attributes)
 
     @property
     def origin(self) -> Origin | None:
-        return None if self.packed_origin is None else msgspec.msgpack.decode(self.packed_origin, type=Origin)
+        packed = self.message.origin
+        return None if packed is None else msgspec.msgpack.decode(packed, type=Origin)
 
 
 def unpack_attributes(packed: bytes | None) -> Attributes:

@@ -173,7 +173,9 @@ def check_count(what: str, value: object, least: int, most: int) -> None:
 def check_prefix(prefix: object) -> None:
     """The beginning of names to list."""
     if not isinstance(prefix, str) or len(prefix) > limits.NAME_CHARS or not prefix.isprintable():
-        raise InvalidArgument(f"prefix is {prefix!r:.120}: it must be a text of at most {limits.NAME_CHARS} characters.")
+        raise InvalidArgument(
+            f"prefix is {prefix!r:.120}: it must be a text of at most {limits.NAME_CHARS} characters."
+        )
 
 
 def check_list(what: str, values: object) -> list[Any]:

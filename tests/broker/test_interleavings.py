@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
+from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
 import pytest
@@ -128,6 +129,7 @@ async def test_extend_against_dead_lettering(rig: Rig, broker: Broker, other: Br
     await asyncio.wait([sweeping], timeout=0.03)
     stop.release()
     extended, _ = await asyncio.gather(extending, sweeping, return_exceptions=True)
+    await rig.advance(0)
     await sweep(other)
     dead = bodies(await other.claim("dead"))
     assert (isinstance(extended, StaleReceipt), dead) in ((True, [b"m"]), (False, []))
@@ -290,8 +292,13 @@ async def test_two_dead_letterings_of_one_message(rig: Rig, broker: Broker, othe
     await broker.publish("d", [b"1", b"2"])
     await broker.claim("d")
     await other.claim("d")
-    rig.shift_only_database(31)
-    await meanwhile(rig, broker, place, sweep(broker), sweep(other))
+    stop = rig.stop(broker, place)
+    await rig.advance(31)
+    await stop.wait()
+    others = asyncio.create_task(sweep(other))
+    await asyncio.wait([others], timeout=0.03)
+    stop.release()
+    await others
     for one in (broker, other):
         await sweep(one)
     assert sorted(await drain(other, "dead")) == [b"1", b"2"]
@@ -363,7 +370,8 @@ async def test_many_verbs_of_three_brokers_at_once_end_without_a_deadlock(rig: R
             published += 9
             for name in names:
                 messages = await one.claim(name, 2)
-                await one.settle(messages[:1])
+                with suppress(StaleReceipt):
+                    await one.settle(messages[:1])
 
     async with asyncio.timeout(40):
         await asyncio.gather(*(use(one, turn) for turn, one in enumerate((broker, other, third))))

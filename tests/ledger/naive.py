@@ -256,7 +256,7 @@ class Naive:
             assert self._may_set_back(seq, seqs), f"{seq} was set back, and its key has not much in flight"
         if len(seqs) < limit:
             left_out = [seq for seq in self.open() if seq not in seqs and not self.has_expired(seq)]
-            assert not left_out or not known >= set(left_out), f"an answer with room left out {left_out}"
+            assert not left_out or not known >= set(self.open()), f"an answer with room left out {left_out}"
             assert frontier > last or frontier not in known or not self._may_look_ahead(())
 
     def _may_set_back(self, seq: int, seqs: list[int]) -> bool:

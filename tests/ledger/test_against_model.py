@@ -186,10 +186,13 @@ class Histories(RuleBasedStateMachine):
         return seq, dice.choice((claim, claim, claim, claim, claim, claim + 1, 0))
 
     def settle(self, dice: Random, ledger: Ledger) -> None:
-        for _ in range(dice.choice((1, 1, 5))):
-            seq, claim = self.receipt(dice)
-            note(f"    {seq} of {claim}")
-            assert ledger.settle(seq, claim) is self.model.settle(seq, claim)
+        receipts = [self.receipt(dice) for _ in range(dice.choice((1, 1, 5)))]
+        note(f"    {receipts}")
+        if dice.random() < 0.5:
+            verdicts = ledger.settle_all(receipts)
+        else:
+            verdicts = [ledger.settle(seq, claim) for seq, claim in receipts]
+        assert verdicts == [self.model.settle(seq, claim) for seq, claim in receipts]
 
     def extend(self, dice: Random, ledger: Ledger) -> None:
         (seq, claim), visible_at = self.receipt(dice), ledger.at + dice.choice((0, 3, 20))

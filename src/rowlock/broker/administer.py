@@ -138,7 +138,9 @@ class Administer:
         if not topics:
             raise InvalidArgument("A subscription needs at least one topic.")
         if len(topics) > limits.SOURCES_COUNT:
-            raise InvalidArgument(f"{len(topics)} topics are too many for one subscription: {limits.SOURCES_COUNT} are allowed.")
+            raise InvalidArgument(
+                f"{len(topics)} topics are too many for one subscription: {limits.SOURCES_COUNT} are allowed."
+            )
         for topic in topics:
             check_name(topic, "topic's name")
         found = [await self._fresh_topic(topic) for topic in dict.fromkeys(topics)]

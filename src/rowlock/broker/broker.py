@@ -149,6 +149,14 @@ class Broker:
         self.timers.carried(cycle, draft)
         self.listener.carried(cycle, draft)
 
+    def doubt(self, parts: Sequence[int] | None) -> None:
+        """Another process hints that it changed these partitions (None: any)."""
+        for cycle in self.cycles.values():
+            known = cycle.memory.partitions
+            for part in known if parts is None else parts:
+                if part in known:
+                    known[part].doubtful = True
+
     def submit(self, work: Work) -> None:
         self.cycle(work.channel).submit(work)
 
@@ -284,13 +292,13 @@ class Broker:
     def give_back(self, claimed: Sequence[Claimed]) -> None:
         """Nobody saw these: as if they had not been handed out."""
         if claimed and not self._closed:
-            receipts = [Receipt(one.sub, one.part, one.sequence, one.claim) for one in claimed]
+            receipts = [one.receipt for one in claimed]
             self.begin(self._hold(receipts, GiveBack))
 
     # Settle, extend, release
 
     def receipt(self, claimed: Claimed) -> str:
-        return ids.seal(Receipt(claimed.sub, claimed.part, claimed.sequence, claimed.claim), self.secret)
+        return ids.seal(claimed.receipt, self.secret)
 
     def unseal(self, receipt: str) -> Receipt:
         return ids.unseal(receipt, self.secret)
@@ -445,6 +453,6 @@ def _check_place(to: object) -> None:
     if isinstance(to, float) and 0 <= to < _TIME_MAX_SECONDS:
         return
     raise InvalidArgument(
-        f"{to!r:.80} is no place to seek to: use 'earliest', 'latest', a sequence from 0 to {limits.SEQUENCE_MAX}, or a "
+        f"{to!r:.80} is no place to seek to: use 'earliest', 'latest', a sequence up to {limits.SEQUENCE_MAX}, or a "
         "time since 1970."
     )

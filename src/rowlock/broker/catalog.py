@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from rowlock import limits
+from rowlock.broker.work import Place
 from rowlock.errors import NotFound
 from rowlock.ledger.rules import Rules
 from rowlock.settings import SubscriptionSettings, TopicSettings, check_name
@@ -67,10 +68,9 @@ class Topic(Struct, frozen=True):
     queue: bool
     created_at: int
     owner: str
-
-    @property
-    def durability(self) -> Durability:
-        return Durability(self.settings.durability)
+    durability: Durability
+    appends: dict[int, dict[int, int]]
+    """For a work that appends to one partition: what it locks."""
 
 
 class Source(Struct, frozen=True, gc=False):
@@ -96,10 +96,11 @@ class Subscription(Struct, frozen=True):
     created_at: int
     owner: str
     rules: Rules
-
-    @property
-    def cursors(self) -> list[Cursor]:
-        return [(source.part, self.id) for source in self.sources]
+    cursors: tuple[Cursor, ...]
+    places: dict[int, dict[Cursor, Place]]
+    """For a work on one partition: the cursor that it uses."""
+    largest_bytes: int
+    """The largest message that any of its topics takes."""
 
 
 class Catalog:
@@ -122,18 +123,16 @@ class Catalog:
         for known in (self._topics, self._subscriptions, self._names, self._parents):
             known.clear()
 
-    async def topic(self, name: str) -> Topic:
+    async def topic(self, name: object) -> Topic:
         found = self._topics.get(name) if isinstance(name, str) else None
         if found is None:
-            check_name(name)
-            found = await self._once("topic", name, self._load_topic)
+            found = await self._once("topic", check_name(name), self._load_topic)
         return found
 
-    async def subscription(self, name: str) -> Subscription:
+    async def subscription(self, name: object) -> Subscription:
         found = self._subscriptions.get(name) if isinstance(name, str) else None
         if found is None:
-            check_name(name)
-            found = await self._once("subscription", name, self._load_subscription)
+            found = await self._once("subscription", check_name(name), self._load_subscription)
         return found
 
     async def name_of(self, known_id: int) -> str:
@@ -230,12 +229,14 @@ class Catalog:
                     name=entry.name,
                     version=entry.version,
                     settings=document.settings,
-                    partitions=tuple(sorted(_partitions(partitions, entry.id), key=lambda one: one.number)),
+                    partitions=(own := tuple(sorted(_partitions(partitions, entry.id), key=lambda one: one.number))),
                     ordered=bool(mine - {"none"}),
                     keyed="key" in mine,
                     queue=document.queue,
                     created_at=entry.created_at,
                     owner=entry.owner,
+                    durability=Durability(document.settings.durability),
+                    appends={one.part: {one.part: entry.version} for one in own},
                 )
             )
         return topics
@@ -260,7 +261,10 @@ class Catalog:
             queue=document.queue,
             created_at=entry.created_at,
             owner=entry.owner,
-            rules=_rules(document.settings),
+            rules=(rules := _rules(document.settings)),
+            cursors=(cursors := tuple((source.part, entry.id) for source in sources)),
+            places={cursor[0]: {cursor: Place(cursor, entry.version, rules)} for cursor in cursors},
+            largest_bytes=max((topic.settings.max_message_bytes for topic in topics), default=0),
         )
 
 

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import filterfalse
 from typing import NamedTuple
 
 from rowlock import limits
 from rowlock.broker.catalog import Source, Subscription
 from rowlock.broker.cycle import AGAIN, Refusal
 from rowlock.broker.draft import Draft
-from rowlock.broker.work import Place, Work
+from rowlock.broker.work import Work
 from rowlock.errors import InFlightLimit
 from rowlock.ledger.ledger import Ledger
 from rowlock.ledger.rules import Run
 from rowlock.model import Claimed
-from rowlock.store.port import Cursor, Stored, Wanted
+from rowlock.store.port import Cursor, Stored
 
 _LARGE_MESSAGE_BYTES = limits.CYCLE_BYTES // limits.CLAIM_BATCH_MESSAGES
 FRUITLESS_TURNS = 3
@@ -45,15 +44,13 @@ class Claim(Work):
     ):
         super().__init__()
         self.subscription = subscription
-        rules = subscription.rules
-        self.places = {
-            (source.part, subscription.id): Place((source.part, subscription.id), subscription.version, rules)
-            for source in sources
-        }
+        self.places = subscription.places[sources[0].part]
+        if len(sources) > 1:
+            self.places = {cursor: place for one in sources for cursor, place in subscription.places[one.part].items()}
         self._limit = self.messages = limit
         self._timeout_ms = timeout_ms
         self._give_back = give_back
-        self._large = max(topic.settings.max_message_bytes for topic in subscription.topics) > _LARGE_MESSAGE_BYTES
+        self._large = subscription.largest_bytes > _LARGE_MESSAGE_BYTES
         self._fruitless = 0
         self._passing = False
         """It found nothing but expired messages so far: look for the first live one."""
@@ -69,20 +66,9 @@ class Claim(Work):
     def probes(self) -> Iterable[Cursor]:
         return self.places if self._passing and not self.subscription.settings.dead_letter_expired else ()
 
-    def wanted(self, draft: Draft) -> Iterable[Wanted | tuple[int, int]]:
+    def demand(self, draft: Draft) -> None:
         for cursor in self.places:
-            part = cursor[0]
-            ledger, log, last = draft.ledger(cursor), draft.log(part), draft.last(cursor[0])
-            demand = draft.demands(cursor, self._limit)
-            for seq in ledger.opened(demand) if ledger.open else ():
-                if seq not in log:
-                    yield part, seq
-            start = max(ledger.frontier, draft.live_from.get(cursor, 0))
-            stop = min(last + 1, start + max(demand, 1))
-            missing = next(filterfalse(log.__contains__, range(start, stop)), None)
-            if missing is not None:
-                ahead = min(last + 1, missing + max(demand, limits.READ_AHEAD_MESSAGES))
-                yield Wanted(part, missing, ahead, limits.READ_AHEAD_BYTES * (4 if demand > 100 else 1))
+            draft.demands[cursor] = draft.demands.get(cursor, 0) + self._limit
 
     def decide(self, draft: Draft) -> object:
         self.claim = draft.stamp
@@ -146,27 +132,10 @@ class Claim(Work):
 
     def _claimed(self, handed: list[_Handed]) -> list[Claimed]:
         claimed: list[Claimed] = []
-        for (part, sub), run, messages in handed:
+        sub, claim = self.subscription.id, self.claim
+        for _, run, messages in handed:
             receives, first = run.receives, run.first_received
-            claimed += [
-                Claimed(
-                    one.id,
-                    one.body,
-                    one.key,
-                    one.attributes,
-                    one.origin,
-                    one.accepted_at,
-                    one.published_at,
-                    one.expires_at,
-                    first,
-                    receives,
-                    part,
-                    sub,
-                    one.seq,
-                    self.claim,
-                )
-                for one in messages
-            ]
+            claimed += [Claimed(one, receives, first, sub, claim) for one in messages]
         return claimed
 
 

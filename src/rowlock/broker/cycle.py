@@ -41,7 +41,8 @@ AGAIN = object()
 """What a work's decision returns to be carried by the next cycle as well, after what it changed is committed."""
 
 WRITER_TRIES = 3
-"""So often a transaction may be contended before its writer's row is taken to be gone (it is cleared away after a day)."""
+"""So often a transaction may be contended before its writer's row is taken to be gone (it is cleared away after a
+day)."""
 
 CONTENDED_TURNS = 64
 """After a comparison failed because of another broker, so many cycles are decided under lock."""
@@ -144,7 +145,8 @@ class Cycle:
                 self._wake.clear()
                 await self._wake.wait()
                 continue
-            await asyncio.sleep(0)  # a store that never suspends (SQLite) must let others in, or there is no batch
+            if self._lane is None or not self._lane.compares:
+                await asyncio.sleep(0)  # a store that never suspends (SQLite) must let others in, or there is no batch
             works = self._batch()
             try:
                 await self._carry_until_done(works)

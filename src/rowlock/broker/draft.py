@@ -40,6 +40,7 @@ class Batch(Struct):
     due_at: list[int | None]
     origins: list[bytes | None]
     accepted_at: list[int]
+    """Empty: when they are published."""
 
 
 class _Appended(NamedTuple):
@@ -64,7 +65,8 @@ class Draft:
         """Everything from the frontier to here (exclusive) has expired."""
         self.distrusted: set[Cursor] = set()
         """Ledgers that do not agree with the log as it was read: to be loaded anew."""
-        self._demands: dict[Cursor, int] = {}
+        self.demands: dict[Cursor, int] = {}
+        """How many messages all claims of this cycle together want of each ledger."""
         self._ledgers: dict[Cursor, Ledger] = {}
         self._partitions: dict[int, tuple[int, int]] = {}
         self._appended: list[_Appended] = []
@@ -80,11 +82,6 @@ class Draft:
             ledger = self._ledgers[cursor] = self.memory.ledgers[cursor].ledger
             ledger.begin(self.now)
         return ledger
-
-    def demands(self, cursor: Cursor, limit: int) -> int:
-        """How many messages all claims of this cycle together want of a ledger, this one included."""
-        self._demands[cursor] = self._demands.get(cursor, 0) + limit
-        return self._demands[cursor]
 
     def distrust(self, cursors: Iterable[Cursor]) -> None:
         self.distrusted.update(cursors)
@@ -119,7 +116,8 @@ class Draft:
             self.seen[key] = row
 
     def unschedule(self, part: int, rows: list[Scheduled]) -> list[Scheduled]:
-        """Take messages out of a partition's schedule. Returns those that another work of this draft has not taken out."""
+        """Take messages out of a partition's schedule. Returns those that another work of this draft has not taken
+        out."""
         taken = set(self.changes.unscheduled)
         fresh = [row for row in rows if (part, row.due, row.id) not in taken]
         if fresh:
@@ -217,7 +215,7 @@ def _as_stored(appended: _Appended) -> list[Stored]:
         for seq, id_, accepted_at, expires_at, due_at, key, attributes, origin, size, body in zip(
             range(start, start + count),
             batch.ids,
-            batch.accepted_at,
+            batch.accepted_at or [published_at] * count,
             batch.expires_at or nothing,
             batch.due_at or nothing,
             batch.keys or nothing,
@@ -238,7 +236,7 @@ def _columns(appended: list[_Appended]) -> MessageColumns:
         columns.parts += [part] * count
         columns.seqs += range(start, start + count)
         columns.ids += batch.ids
-        columns.accepted_at += batch.accepted_at
+        columns.accepted_at += batch.accepted_at or [published_at] * count
         columns.published_at += [published_at] * count
         columns.sizes += batch.sizes
         columns.bodies += batch.bodies

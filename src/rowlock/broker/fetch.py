@@ -3,8 +3,8 @@ about."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import groupby
+from collections.abc import Iterator, Sequence
+from itertools import chain, filterfalse, groupby
 from typing import NamedTuple
 
 from rowlock import limits
@@ -43,8 +43,7 @@ async def survey(lane: Lane, draft: Draft, works: list[Work]) -> Checked | None:
     for position in await lane.positions(sorted({cursor for work in idle for cursor in work.places})):
         cursor = (position.part, position.sub)
         remembered, partition = memory.ledgers[cursor], memory.partitions[position.part]
-        head = remembered.ledger.pages.get(remembered.ledger.head)
-        if position.version == remembered.version and head is not None and position.stamp == head.stamp:
+        if remembered.is_at(position):
             verified.add(cursor)
         partition.heard_of(position.last)
     if any(cursor not in verified for work in idle for cursor in work.places):
@@ -135,17 +134,33 @@ async def fetch(lane: Lane, draft: Draft, works: list[Work]) -> None:
     ranges: list[Wanted] = []
     seqs: set[tuple[int, int]] = set()
     for work in works:
-        for wanted in work.wanted(draft):
-            if isinstance(wanted, Wanted):
-                ranges.append(wanted)
-            else:
-                seqs.add(wanted)
+        work.demand(draft)
+    for wanted in chain(_next_of_ledgers(draft), *[work.wanted(draft) for work in works]):
+        if isinstance(wanted, Wanted):
+            ranges.append(wanted)
+        else:
+            seqs.add(wanted)
     if not ranges and not seqs:
         return
     widest = {(wanted.part, wanted.start): wanted for wanted in sorted(ranges, key=lambda one: one.stop)}
     messages = await lane.messages(list(widest.values()), sorted(seqs))
     for part, found in groupby(sorted(messages, key=_part), key=_part):
         draft.memory.learn(part, list(found))
+
+
+def _next_of_ledgers(draft: Draft) -> Iterator[Wanted | tuple[int, int]]:
+    """What memory lacks of the messages that all claims of a cycle may be handed, and some more ahead."""
+    for cursor, demand in draft.demands.items():
+        part = cursor[0]
+        ledger, log, last = draft.ledger(cursor), draft.log(part), draft.last(part)
+        for seq in ledger.opened(demand) if ledger.open else ():
+            if seq not in log:
+                yield part, seq
+        start = max(ledger.frontier, draft.live_from.get(cursor, 0))
+        missing = next(filterfalse(log.__contains__, range(start, min(last + 1, start + demand))), None)
+        if missing is not None:
+            ahead = min(last + 1, missing + max(demand, limits.READ_AHEAD_MESSAGES))
+            yield Wanted(part, missing, ahead, limits.READ_AHEAD_BYTES * (4 if demand > 100 else 1))
 
 
 def _part(message: Stored) -> int:

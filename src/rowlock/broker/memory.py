@@ -11,7 +11,8 @@ from collections import OrderedDict
 
 from rowlock import limits
 from rowlock.ledger.ledger import Ledger
-from rowlock.store.port import Cursor, PartitionRow, Stored
+from rowlock.ledger.order import Plain
+from rowlock.store.port import Cursor, PartitionRow, Position, Stored
 
 LEDGER_BYTES = 4_000
 PAGE_BYTES = 700
@@ -22,7 +23,7 @@ KEY_BYTES = 400
 class Partition:
     """The last known state of a partition."""
 
-    __slots__ = ("first", "last", "last_at", "part", "swept", "version")
+    __slots__ = ("doubtful", "first", "last", "last_at", "part", "swept", "version")
 
     def __init__(self, row: PartitionRow):
         self.part = row.part
@@ -33,8 +34,12 @@ class Partition:
         self.last_at: int | None = row.last_at
         """When the last message was published; None where only its sequence is known, so that nothing can follow it."""
 
+        self.doubtful = False
+        """Another process hinted that something has changed since."""
+
     def heard_of(self, last: int) -> None:
-        """Another process has appended up to there."""
+        """The log reaches up to there, as was read a moment ago."""
+        self.doubtful = False
         if last > self.last:
             self.last, self.last_at = last, None
 
@@ -50,10 +55,15 @@ class Remembered:
         self.bytes = 0
         """What it was last counted for."""
 
+    def is_at(self, position: Position) -> bool:
+        """Whether the ledger is just as it is stored."""
+        head = self.ledger.pages.get(self.ledger.head)
+        return position.version == self.version and head is not None and position.stamp == head.stamp
+
     def count(self) -> int:
         """By how much it has grown since it was last counted."""
         before, self.bytes = self.bytes, LEDGER_BYTES + PAGE_BYTES * len(self.ledger.pages)
-        if self.ledger.order.keyed:
+        if not isinstance(self.ledger.order, Plain):
             self.bytes += KEY_BYTES * self.ledger.outstanding
         return self.bytes - before
 
@@ -175,20 +185,16 @@ class Memory:
         log = self._logs.get(part)
         if log is None:
             return
-        freed = 0
-        for seq in list(log.messages):
-            if seq >= below:
-                break
-            freed += log.messages.pop(seq).size + _OVERHEAD_BYTES
-        log.bytes -= freed
-        self._log_bytes -= freed
+        self._keep(log, [message for seq, message in log.messages.items() if seq >= below])
 
     def _halve(self, log: Log) -> None:
         """One partition alone takes more than there is: keep the newer half."""
+        self._keep(log, list(log.messages.values())[len(log.messages) // 2 :])
+
+    def _keep(self, log: Log, messages: list[Stored]) -> None:
         self._log_bytes -= log.bytes
-        kept = list(log.messages.values())[len(log.messages) // 2 :]
-        log.messages = {message.seq: message for message in kept}
-        log.bytes = sum(message.size + _OVERHEAD_BYTES for message in kept)
+        log.messages = {message.seq: message for message in messages}
+        log.bytes = sum(message.size + _OVERHEAD_BYTES for message in messages)
         self._log_bytes += log.bytes
 
     def _forget_log(self, part: int) -> None:

@@ -16,7 +16,7 @@ from rowlock.broker.work import DeduplicationKey, Outdated, Work
 from rowlock.errors import InvalidArgument, MessageTooLarge, RowlockError
 from rowlock.model import Attributes, Message, Published
 from rowlock.settings import check_seconds
-from rowlock.store.port import Deduplicated, Delay, Durability, Scheduled
+from rowlock.store.port import Deduplicated, Delay, Scheduled
 
 _BUCKET_MS = limits.DEDUPLICATION_BUCKET_SECONDS * 1000
 
@@ -190,10 +190,12 @@ class Publish(Work):
         self._topic = topic
         self._placed = placed
         self._accepted_at = now
-        self.parts = {partition.part: topic.version for partition in placed}
+        if len(placed) == 1:
+            self.parts = topic.appends[next(iter(placed)).part]
+        else:
+            self.parts = {partition.part: topic.version for partition in placed}
         self.messages = sum(len(entries) for entries in placed.values())
         self.bytes = sum(entry.size for entries in placed.values() for entry in entries)
-        self.durability: Durability = topic.durability
         self.numbers = [entry.number for entries in placed.values() for entry in entries]
         self._ids = {partition: ids.message_ids(len(entries)) for partition, entries in placed.items()}
         self.deduplicates = any(entry.deduplication_id for entries in placed.values() for entry in entries)
@@ -236,7 +238,7 @@ class Publish(Work):
     ) -> None:
         if not entries:
             return
-        start = draft.append(partition.part, batch_of(entries, message_ids, self._accepted_at))
+        start = draft.append(partition.part, batch_of(entries, message_ids))
         number = partition.number
         results += [
             (entry.number, Published(id_.hex(), number, seq))
@@ -352,7 +354,7 @@ class Publishing:
             raise outdated
 
 
-def batch_of(entries: Sequence[Prepared], message_ids: list[bytes], accepted_at: int) -> Batch:
+def batch_of(entries: Sequence[Prepared], message_ids: list[bytes]) -> Batch:
     """Prepared messages by column."""
     columns: tuple[Any, ...] = tuple(zip(*entries, strict=True))
     _, bodies, keys, attributes, sizes, expires_at, due_at, _ = columns
@@ -365,7 +367,7 @@ def batch_of(entries: Sequence[Prepared], message_ids: list[bytes], accepted_at:
         expires_at=_some(expires_at),
         due_at=_some(due_at),
         origins=[],
-        accepted_at=[accepted_at] * len(entries),
+        accepted_at=[],
     )
 
 

@@ -224,7 +224,9 @@ class Redriving:
 
 
 def _is_rate(rate: object) -> bool:
-    return isinstance(rate, (int, float)) and not isinstance(rate, bool) and 0 < rate <= limits.REDRIVE_RATE_MAX_PER_SECOND
+    return (
+        isinstance(rate, (int, float)) and not isinstance(rate, bool) and 0 < rate <= limits.REDRIVE_RATE_MAX_PER_SECOND
+    )
 
 
 def _by_lane(subscription: Subscription) -> dict[int, list[tuple[int, int]]]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from itertools import groupby
 
 from rowlock.broker.catalog import Subscription
 from rowlock.broker.draft import Draft
-from rowlock.broker.work import Place, Work
+from rowlock.broker.work import Work
 from rowlock.ids import Receipt
 from rowlock.ledger.ledger import Ledger
 from rowlock.ledger.rules import Verdict
@@ -20,11 +21,11 @@ class _Holding(Work):
 
     def __init__(self, subscription: Subscription, receipts: Sequence[Receipt]):
         super().__init__()
-        rules = subscription.rules
-        self.places = {
-            (part, subscription.id): Place((part, subscription.id), subscription.version, rules)
-            for part in {receipt.part for receipt in receipts}
-        }
+        parts = {receipt.part for receipt in receipts}
+        self.places = subscription.places[receipts[0].part]
+        if len(parts) > 1:
+            self.places = {cursor: place for part in parts for cursor, place in subscription.places[part].items()}
+        self._sub = subscription.id
         self._receipts = receipts
         self.messages = len(receipts)
 
@@ -41,8 +42,12 @@ class Settle(_Holding):
 
     verb = "settle"
 
-    def _judge(self, ledger: Ledger, seq: int, claim: int) -> Verdict:
-        return ledger.settle(seq, claim)
+    def decide(self, draft: Draft) -> list[Verdict]:
+        verdicts: list[Verdict] = []
+        for part, receipts in groupby(self._receipts, key=_part):
+            ledger = draft.ledger((part, self._sub))
+            verdicts += ledger.settle_all([(seq, claim) for _, _, seq, claim in receipts])
+        return verdicts
 
 
 class Extend(_Holding):
@@ -82,6 +87,10 @@ class GiveBack(_Holding):
 
     def _judge(self, ledger: Ledger, seq: int, claim: int) -> Verdict:
         return ledger.give_back(seq, claim)
+
+
+def _part(receipt: Receipt) -> int:
+    return receipt.part
 
 
 def backoff_ms(backoff: Backoff | None, receives: int, chance: float) -> int:

@@ -45,8 +45,8 @@ class Timers:
             await asyncio.gather(self._task, return_exceptions=True)
 
     def carried(self, cycle: Cycle, draft: Draft) -> None:
-        """A cycle was carried: its ledgers may have new timers, or messages to dead-letter. Also those that it only looked
-        at: another broker, which may be gone, handed out what is in them."""
+        """A cycle was carried: its ledgers may have new timers, or messages to dead-letter. Also those that it only
+        looked at: another broker, which may be gone, handed out what is in them."""
         for cursor in draft.cursors:
             remembered = cycle.memory.ledgers.get(cursor)
             if remembered is not None:

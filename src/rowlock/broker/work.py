@@ -39,6 +39,11 @@ class Place:
         self.rules = rules
 
 
+NO_PARTS: dict[int, int] = {}
+NO_PLACES: dict[Cursor, Place] = {}
+"""Works share what they lock with all that lock the same: these dicts are never changed."""
+
+
 class Work:
     """The base of all works."""
 
@@ -62,8 +67,8 @@ class Work:
     """Partitions of which it needs every cursor."""
 
     def __init__(self) -> None:
-        self.parts = {}
-        self.places = {}
+        self.parts = NO_PARTS
+        self.places = NO_PLACES
         self.since = time.monotonic()
         self.future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
@@ -74,6 +79,9 @@ class Work:
     def probes(self) -> Iterable[Cursor]:
         """Ledgers of which the first live message behind the frontier is to be looked for."""
         return ()
+
+    def demand(self, draft: Draft) -> None:
+        """Say how many of the next messages it would like to have, of which ledgers."""
 
     def wanted(self, draft: Draft) -> Iterable[Wanted | tuple[int, int]]:
         """Messages that it needs to decide: ranges and single (part, seq)."""

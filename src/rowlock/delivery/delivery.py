@@ -9,10 +9,11 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 
 from rowlock import limits
 from rowlock.broker.broker import Broker, turns
-from rowlock.broker.catalog import Subscription
+from rowlock.broker.catalog import Source, Subscription
 from rowlock.broker.cycle import Cycle
 from rowlock.broker.draft import Draft
 from rowlock.broker.work import Channel, Work
@@ -25,6 +26,8 @@ from rowlock.store.port import Cursor, Position
 
 HINT_PAUSE_SECONDS = 0.05
 """Other processes get at most one hint in this time."""
+FRESH_SECONDS = 0.28
+"""Claims that begin to wait where nothing is remembered to be are asked for together, at most once in this time."""
 TROUBLE_SECONDS = 1.0
 
 
@@ -36,6 +39,7 @@ class Delivery:
         self.waiters = Waiters(broker.submit)
         self._hints: set[int] = set()
         self._hint_set = asyncio.Event()
+        self._fresh = asyncio.Event()
         self._seen: dict[Cursor, Position] = {}
         self._tasks: list[asyncio.Task[None]] = []
         broker.listener = self
@@ -81,7 +85,19 @@ class Delivery:
             return None if sources is None else self._broker.claim_work(subscription, sources, limit, timeout_ms)
 
         waiter = Waiter(subscription.id, make, self._broker.give_back, channels)
+        if all(self._is_idle(subscription, source) for source in subscription.sources):
+            self._fresh.set()
+            return await self.waiters.wait(waiter, seconds, [])
         return await self.waiters.wait(waiter, seconds, [sources[0].part for sources in groups])
+
+    def _is_idle(self, subscription: Subscription, source: Source) -> bool:
+        """Whether, by what is remembered, nothing is there. The next query for all waiters tells whether it is so."""
+        cycle = self._broker.cycles.get((source.lane, source.durability))
+        partition = cycle.memory.partitions.get(source.part) if cycle is not None else None
+        if cycle is None or partition is None or partition.doubtful:
+            return False
+        ledger = cycle.memory.ledger((source.part, subscription.id), subscription.version)
+        return ledger is not None and not ledger.open and ledger.frontier > partition.last
 
     # What the broker tells
 
@@ -124,6 +140,7 @@ class Delivery:
 
     def _heard(self, parts: Sequence[int] | None) -> None:
         """Another process hints that partitions changed (None: any)."""
+        self._broker.doubt(parts)
         waiters = self.waiters
         cursors = (
             waiters.cursors() if parts is None else [(part, sub) for part in parts for sub in waiters.subs_of(part)]
@@ -140,8 +157,14 @@ class Delivery:
             await asyncio.sleep(HINT_PAUSE_SECONDS)
 
     async def _poll_for_ever(self) -> None:
+        polled = 0.0
         while True:
-            await asyncio.sleep(self._broker.store.hint_poll_ms / 1000)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._broker.store.hint_poll_ms / 1000):
+                    await self._fresh.wait()
+            await asyncio.sleep(max(0.0, polled + FRESH_SECONDS - time.monotonic()))
+            self._fresh.clear()
+            polled = time.monotonic()
             try:
                 await self._poll()
             except (StoreFault, RowlockError):
@@ -169,8 +192,12 @@ class Delivery:
     def _compare(self, position: Position, channels: dict[Cursor, Channel]) -> None:
         cursor = (position.part, position.sub)
         before, self._seen[cursor] = self._seen.get(cursor), position
-        changed = before is None or before.stamp != position.stamp or before.version != position.version
-        unknown = cursor not in self._broker.cycle(channels[cursor]).memory.ledgers
+        memory = self._broker.cycle(channels[cursor]).memory
+        remembered, partition = memory.ledgers.get(cursor), memory.partitions.get(position.part)
+        is_known = remembered is not None and remembered.is_at(position)
+        if partition is not None:
+            partition.heard_of(position.last)
         behind = position.last - position.frontier + 1
-        if behind > 0 or (position.outstanding and (changed or unknown)):
+        changed = before is None or before.stamp != position.stamp
+        if behind > 0 or (position.outstanding and changed and not is_known):
             self.opened(cursor, max(1, behind))

@@ -338,6 +338,32 @@ class Ledger:
         self._drop(seq)
         return Verdict.DONE
 
+    def settle_all(self, wanted: Sequence[tuple[int, int]]) -> list[Verdict]:
+        """`settle` for many (sequence, claim number); in an unordered ledger, at the cost of a few lookups each."""
+        if not isinstance(self.order, Plain) or self.dying or len(wanted) == 1:
+            return [self.settle(seq, claim) for seq, claim in wanted]
+        verdicts: list[Verdict] = []
+        settled: dict[Grant, int] = {}
+        number, page = -1, None
+        for seq, claim in wanted:
+            if seq >> SHIFT != number:
+                number = seq >> SHIFT
+                page = self._page(seq) if number in self.pages else None
+            slot = page.slots[seq & MASK] if page is not None else 0
+            if not slot or page is None or not claim or (grant := page.grants[slot - 1]).claim != claim:
+                verdicts.append(self._of_claimant(seq, claim)[1])
+                continue
+            page.slots[seq & MASK] = 0
+            settled[grant] = settled.get(grant, 0) + 1
+            verdicts.append(Verdict.DONE)
+            if grant.visible_at <= self.at:
+                self.order.done((seq,))
+        for grant, count in settled.items():
+            self.outstanding -= count
+            if grant.visible_at > self.at:
+                self._count_busy(grant, -count)
+        return verdicts
+
     def extend(self, seq: int, claim: int, visible_at: int) -> Verdict:
         """The holder holds the message until then."""
         return self._hold_on(seq, claim, visible_at, held=True)

@@ -11,9 +11,11 @@ if TYPE_CHECKING:
     from rowlock.store.port import Store
 
 
-def connect(url: str) -> Store:
+def connect(url: object) -> Store:
     """The store behind a URL; nothing is opened yet. A dialect's driver is imported only when it is used."""
-    scheme = urlsplit(url).scheme if isinstance(url, str) else None
+    if not isinstance(url, str):
+        raise InvalidArgument(f"The database's address is {url!r:.80}: it must be text.")
+    scheme = urlsplit(url).scheme
     if scheme == "sqlite":
         from rowlock.store.sqlite import SqliteStore
 

@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct, field
 
+from rowlock.model import Stored as Stored  # noqa: PLC0414 - the port's own word as well
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
@@ -35,30 +37,8 @@ class Durability(StrEnum):
 # Rows, as they are stored
 
 
-class Stored(Struct, gc=False):
-    """A message in the log. The order of its fields is the order of columns in every statement that reads messages."""
-
-    part: int
-    seq: int
-    id: bytes
-    """16 random bytes."""
-    accepted_at: int
-    published_at: int
-    expires_at: int | None
-    due_at: int | None
-    """An ordered subscription holds the message back until then; None: not delayed."""
-    key: str | None
-    attributes: bytes | None
-    """msgpack."""
-    origin: bytes | None
-    """msgpack; where a dead-lettered message came from, and why."""
-    size: int
-    """Bytes of body, attributes and key together."""
-    body: bytes
-
-
 class Scheduled(Struct, gc=False):
-    """A delayed message that waits outside the log (fields in column order, as above)."""
+    """A delayed message that waits outside the log (fields in column order, as those of `Stored`)."""
 
     part: int
     due: int

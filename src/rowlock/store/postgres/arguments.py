@@ -12,7 +12,7 @@ from msgspec.structs import astuple
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from rowlock.store.port import Changes, PageWrite, Scope
+    from rowlock.store.port import Changes, MessageColumns, PageWrite, Scope
 
 Values = tuple[Any, ...]
 
@@ -94,7 +94,7 @@ def of_changes(changes: Changes) -> Values:
         turn.stamp,
         turn.previous_writer,
         turn.previous,
-        *(column or None for column in astuple(changes.messages)),
+        *_messages(changes.messages),
         *_pages(changes.pages),
         *columns(map(astuple, changes.dropped_pages), 5),
         *columns(map(astuple, changes.deduplicated), 7),
@@ -106,6 +106,29 @@ def of_changes(changes: Changes) -> Values:
         *columns(changes.cursors, 3),
         changes.removed_partitions or None,
         *columns(changes.removed_cursors, 2),
+    )
+
+
+def _messages(messages: MessageColumns) -> Values:
+    """Messages as one run where they are alike, else by column: part, sequence, time and ids, then the columns."""
+    columns = (column or None for column in astuple(messages))
+    if not messages.seqs or not _is_run(messages):
+        return (None, None, None, None, *columns)
+    _, _, _, _, _, expires_at, due_at, keys, attributes, origins, sizes, bodies = columns
+    if sizes == list(map(len, messages.bodies)):
+        sizes = None
+    run = (messages.parts[0], messages.seqs[0], messages.published_at[0], b"".join(messages.ids))
+    return (*run, None, None, None, None, None, expires_at, due_at, keys, attributes, origins, sizes, bodies)
+
+
+def _is_run(messages: MessageColumns) -> bool:
+    """Whether they are consecutive messages of one partition, all accepted and published at one time."""
+    count, time = len(messages.seqs), messages.published_at[0]
+    return (
+        messages.parts.count(messages.parts[0]) == count
+        and messages.seqs == list(range(messages.seqs[0], messages.seqs[0] + count))
+        and messages.published_at.count(time) == count
+        and messages.accepted_at.count(time) == count
     )
 
 
