@@ -211,8 +211,8 @@ async def test_retention_against_claim_and_settle(rig: Rig, broker: Broker, othe
         return bodies(claimed)
 
     _, found = await meanwhile(rig, broker, place, trim(broker, "r"), use())
-    assert found in ([b"4"], [b"2", b"3", b"4"])
-    assert await drain(broker, "r") == []
+    assert found in ([b"4"], [b"2", b"3"], [b"2", b"3", b"4"])
+    assert await drain(broker, "r") == [b"4"][: b"4" not in found]
 
 
 DELETED_DURING = ["publish", "claim", "settle", "extend", "seek", "purge", "alter", "depth", "wait"]

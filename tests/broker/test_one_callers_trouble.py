@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING
 
-import asyncpg
 import pytest
 
 from rowlock import Message
 from rowlock.errors import DataRejected, RowlockError
-from rowlock.store.mariadb.address import parse
-from rowlock.store.mariadb.connection import connect
-from rowlock.store.port import Durability
 
+from .poison import POISON, refusing
 from .rig import bodies, cycles, drain, eventually, quiet
 
 if TYPE_CHECKING:
@@ -23,51 +19,13 @@ if TYPE_CHECKING:
 
     from .rig import Rig
 
-POISON = b"poison"
-
-Sql = tuple[str, str]
-POSTGRES: Sql = (
-    "alter table rowlock_lane_0.messages add constraint no_poison check (position('poison'::bytea in body) = 0)",
-    "alter table rowlock_lane_0.messages drop constraint no_poison",
-)
-MARIADB: Sql = (
-    "ALTER TABLE rowlock_lane0_messages ADD CONSTRAINT no_poison CHECK (LOCATE('poison', body) = 0)",
-    "ALTER TABLE rowlock_lane0_messages DROP CONSTRAINT no_poison",
-)
-SQLITE = """
-create trigger no_poison before insert on lane0_messages when instr(new.body, x'706f69736f6e') begin
-    select raise(abort, 'no poison');
-end
-"""
-
-
-async def run(url: str, sql: str) -> None:
-    if url.startswith("sqlite"):
-        with sqlite3.connect(url.removeprefix("sqlite:///"), isolation_level=None) as connection:
-            connection.execute(sql)
-        connection.close()
-    elif url.startswith("postgres"):
-        server = await asyncpg.connect(url)
-        await server.execute(sql)
-        await server.close()
-    else:
-        session = await connect(parse(url), Durability.RELAXED)
-        await session.run(sql)
-        session.drop()
-
 
 @pytest.fixture
 async def guarded(store_url: str, broker: Broker) -> AsyncIterator[Broker]:
     """A broker whose database refuses every message with poison in it."""
     await broker.create_queue("q")
-    if store_url.startswith("sqlite"):
-        await run(store_url, SQLITE)
+    async with refusing(store_url):
         yield broker
-        return
-    add, drop = POSTGRES if store_url.startswith("postgres") else MARIADB
-    await run(store_url, add)
-    yield broker
-    await run(store_url, drop)
 
 
 async def test_of_many_callers_in_one_cycle_only_the_culprit_fails(guarded: Broker) -> None:
@@ -130,7 +88,7 @@ async def test_a_work_whose_decision_breaks_fails_alone(guarded: Broker, monkeyp
 
     def breaks(work: Publish, draft: object) -> object:
         result = decide(work, draft)
-        if any(entry.body == b"bug" for entries in work._placed.values() for entry in entries):
+        if any(b"bug" in placed.bodies for placed in work._placed.values()):
             raise ZeroDivisionError
         return result
 

@@ -26,11 +26,11 @@ from rowlock.store.port import Lane
 
 VERBS = ("publish", "claim", "settle")
 MOMENTS = ("before", "during", "after")
-LIFE_SECONDS = 0.8
+LIFE_SECONDS = 0.6
 
 _spec = msgspec.json.decode(sys.argv[1], type=Spec)
 _turn = _spec.number + _spec.life
-_verb, _moment = VERBS[(_turn + _turn // 3) % 3], MOMENTS[_turn % 3]
+_verb, _moment = VERBS[_turn % 3], MOMENTS[(_turn + _turn // 3) % 3]
 _dies_at = time.monotonic() + LIFE_SECONDS * random.uniform(0.5, 1.5)
 _carry, _finish = Cycle._carry, Cycle._finish
 

@@ -30,7 +30,7 @@ def store(request: pytest.FixtureRequest) -> str:
 def _survives(**options: Any) -> Outcome:
     """A run on a database of its own, with every invariant checked and none violated."""
     try:
-        found = simulate(SimulateOptions(producers=4, consumers=6, json=True, **options), Console(quiet=True))
+        found = simulate(SimulateOptions(producers=4, consumers=8, json=True, **options), Console(quiet=True))
     except ServerMissing as error:
         if os.environ.get("CI") == "true":
             raise

@@ -21,58 +21,84 @@ from rowlock.store.port import Deduplicated, Delay, Scheduled
 _BUCKET_MS = limits.DEDUPLICATION_BUCKET_SECONDS * 1000
 
 
-class Prepared(NamedTuple):
+class _Prepared(NamedTuple):
     """A message that was checked."""
 
     number: int
-    """Its index in its caller's batch."""
     body: bytes
+    size: int
     key: str | None
     attributes: bytes | None
-    size: int
     expires_at: int | None
     due_at: int | None
     deduplication_id: str | None
 
 
-def prepare(
-    topic: Topic, messages: Sequence[Message], now: int
-) -> tuple[list[Prepared], list[tuple[int, RowlockError]]]:
+class Prepared(NamedTuple):
+    """Messages that were checked, by column; an empty column is all None."""
+
+    numbers: list[int]
+    """Their indexes in their caller's batch."""
+    bodies: list[bytes]
+    sizes: list[int]
+    keys: list[str | None]
+    attributes: list[bytes | None]
+    expires_at: list[int | None]
+    due_at: list[int | None]
+    deduplication_ids: list[str | None]
+
+    def only(self, at: Sequence[int]) -> Prepared:
+        """Those at these places."""
+        columns: list[Any] = [[column[place] for place in at] if column else [] for column in self]
+        return Prepared(*columns)
+
+
+def prepare(topic: Topic, messages: Sequence[Message], now: int) -> tuple[Prepared, list[tuple[int, RowlockError]]]:
     """Check every message, before anything is stored: the good ones, and what is wrong with the others."""
-    good: list[Prepared] = []
-    refused: list[tuple[int, RowlockError]] = []
     settings = topic.settings
-    most = settings.max_message_bytes
     default_expiry = None if settings.expires_in is None else now + int(settings.expires_in * 1000)
     default_due = now + int(settings.delay * 1000) if settings.delay else None
-    plain = not topic.keyed and default_due is None
-    for index, message in enumerate(messages):
+    if messages and not topic.keyed and default_due is None and all(map(_is_plain, messages)):
+        bodies = [message.body for message in messages]
+        sizes = list(map(len, bodies))
+        if max(sizes) <= settings.max_message_bytes:
+            expires_at = [] if default_expiry is None else [default_expiry] * len(bodies)
+            return Prepared(list(range(len(bodies))), bodies, sizes, [], [], [*expires_at], [], []), []
+    good: list[_Prepared] = []
+    refused: list[tuple[int, RowlockError]] = []
+    for number, message in enumerate(messages):
         try:
-            body = message.body
-            if (
-                plain
-                and type(body) is bytes
-                and message.attributes is None
-                and message.key is None
-                and message.expires_in is None
-                and message.delay is None
-                and message.due_at is None
-                and message.deduplication_id is None
-                and len(body) <= most
-            ):
-                good.append(Prepared(index, body, None, None, len(body), default_expiry, None, None))
-            else:
-                good.append(_prepare(topic, index, message, now, default_expiry, default_due))
+            good.append(_prepare(topic, number, message, now, default_expiry, default_due))
         except RowlockError as error:
-            refused.append((index, error))
+            refused.append((number, error))
         except AttributeError:
-            refused.append((index, InvalidArgument(f"{message!r:.120} is not a Message.")))
-    return good, refused
+            refused.append((number, InvalidArgument(f"{message!r:.120} is not a Message.")))
+    columns: list[Any] = list(map(list, zip(*good, strict=True))) or [[] for _ in _Prepared._fields]
+    return Prepared(*columns[:3], *map(_some, columns[3:])), refused
+
+
+def _is_plain(message: Message) -> bool:
+    """A body and nothing else."""
+    return (
+        type(message) is Message
+        and type(message.body) is bytes
+        and message.key is None
+        and message.attributes is None
+        and message.expires_in is None
+        and message.delay is None
+        and message.due_at is None
+        and message.deduplication_id is None
+    )
+
+
+def _some(column: list[Any]) -> list[Any]:
+    """The column, or nothing where all of it is None."""
+    return [] if column.count(None) == len(column) else column
 
 
 def _prepare(
-    topic: Topic, index: int, message: Message, now: int, default_expiry: int | None, default_due: int | None
-) -> Prepared:
+    topic: Topic, number: int, message: Message, now: int, default_expiry: int | None, default_due: int | None
+) -> _Prepared:
     if not isinstance(message.body, (bytes, bytearray, memoryview)):
         raise InvalidArgument(f"body is {type(message.body).__name__}: it must be bytes.")
     body = bytes(message.body)
@@ -96,7 +122,7 @@ def _prepare(
         asked = now + int(message.expires_in * 1000)
         expires_at = asked if expires_at is None else min(asked, expires_at)
     due = _due(message, now, default_due)
-    return Prepared(index, body, key, packed, size, expires_at, due, message.deduplication_id)
+    return _Prepared(number, body, size, key, packed, expires_at, due, message.deduplication_id)
 
 
 def _due(message: Message, now: int, default: int | None) -> int | None:
@@ -164,18 +190,19 @@ def partition_of(topic: Topic, key: str) -> Partition:
     return topic.partitions[crc32(key.encode()) % len(topic.partitions)]
 
 
-def place(topic: Topic, good: Sequence[Prepared]) -> dict[Partition, list[Prepared]]:
+def place(topic: Topic, good: Prepared) -> dict[Partition, Prepared]:
     """Which partition takes which messages; those without a key stay together, in one after the other."""
-    if not good:
+    if not good.numbers:
         return {}
     if len(topic.partitions) == 1:
-        return {topic.partitions[0]: list(good)}
+        return {topic.partitions[0]: good}
     turn = topic.partitions[time.monotonic_ns() // 1000 % len(topic.partitions)]
-    placed: dict[Partition, list[Prepared]] = {}
-    for one in good:
-        partition = turn if one.key is None else partition_of(topic, one.key)
-        placed.setdefault(partition, []).append(one)
-    return placed
+    if not good.keys:
+        return {turn: good}
+    placed: dict[Partition, list[int]] = {}
+    for at, key in enumerate(good.keys):
+        placed.setdefault(turn if key is None else partition_of(topic, key), []).append(at)
+    return {partition: good.only(at) for partition, at in placed.items()}
 
 
 class Publish(Work):
@@ -185,7 +212,7 @@ class Publish(Work):
     rank = 0
     grows = True
 
-    def __init__(self, topic: Topic, placed: dict[Partition, list[Prepared]], now: int):
+    def __init__(self, topic: Topic, placed: dict[Partition, Prepared], now: int):
         super().__init__()
         self._topic = topic
         self._placed = placed
@@ -194,20 +221,20 @@ class Publish(Work):
             self.parts = topic.appends[next(iter(placed)).part]
         else:
             self.parts = {partition.part: topic.version for partition in placed}
-        self.messages = sum(len(entries) for entries in placed.values())
-        self.bytes = sum(entry.size for entries in placed.values() for entry in entries)
-        self.numbers = [entry.number for entries in placed.values() for entry in entries]
-        self._ids = {partition: ids.message_ids(len(entries)) for partition, entries in placed.items()}
-        self.deduplicates = any(entry.deduplication_id for entries in placed.values() for entry in entries)
+        self.numbers = [number for good in placed.values() for number in good.numbers]
+        self.messages = len(self.numbers)
+        self.bytes = sum([sum(good.sizes) for good in placed.values()])
+        self._ids = {partition: ids.message_ids(len(good.numbers)) for partition, good in placed.items()}
+        self.deduplicates = any(good.deduplication_ids for good in placed.values())
 
     def deduplication_keys(self) -> list[DeduplicationKey]:
         if not self.deduplicates:
             return []
         return [
-            (partition.part, bucket, "", entry.deduplication_id)
-            for partition, entries in self._placed.items()
-            for entry in entries
-            if entry.deduplication_id
+            (partition.part, bucket, "", name)
+            for partition, good in self._placed.items()
+            for name in good.deduplication_ids
+            if name
             for bucket in self._buckets()
         ]
 
@@ -218,96 +245,99 @@ class Publish(Work):
     def decide(self, draft: Draft) -> list[tuple[int, Published]]:
         results: list[tuple[int, Published]] = []
         for partition, placed in self._placed.items():
-            entries, message_ids, duplicates = placed, self._ids[partition], list[Prepared]()
-            if self.deduplicates:
-                entries, message_ids, duplicates = self._unseen(draft, partition.part, entries, message_ids)
-            if self._topic.ordered or all(entry.due_at is None for entry in entries):
-                self._append(draft, partition, entries, message_ids, results)
-            else:
-                self._append_or_schedule(draft, partition, entries, message_ids, results)
-            results += [(entry.number, self._stored_before(draft, partition, entry)) for entry in duplicates]
+            good, message_ids = placed, self._ids[partition]
+            duplicates: list[tuple[int, str]] = []
+            if good.deduplication_ids:
+                fresh, duplicates = self._unseen(draft, partition.part, good)
+                good, message_ids = good.only(fresh), [message_ids[at] for at in fresh]
+            if good.due_at and not self._topic.ordered:
+                good, message_ids = self._schedule(draft, partition, good, message_ids, results)
+            if good.numbers:
+                self._append(draft, partition, good, message_ids, results)
+            for number, name in duplicates:
+                row = draft.seen[partition.part, "", name]
+                results.append((number, Published(row.message.hex(), partition.number, row.seq or None, True)))
         return results
 
     def _append(
         self,
         draft: Draft,
         partition: Partition,
-        entries: Sequence[Prepared],
+        good: Prepared,
         message_ids: list[bytes],
         results: list[tuple[int, Published]],
     ) -> None:
-        if not entries:
-            return
-        start = draft.append(partition.part, batch_of(entries, message_ids))
-        number = partition.number
-        results += [
-            (entry.number, Published(id_.hex(), number, seq))
-            for seq, (entry, id_) in enumerate(zip(entries, message_ids, strict=True), start)
-        ]
-        if self.deduplicates:
-            for seq, (entry, id_) in enumerate(zip(entries, message_ids, strict=True), start):
-                self._remember(draft, partition, entry, id_, seq)
+        batch = Batch(
+            ids=message_ids,
+            bodies=good.bodies,
+            sizes=good.sizes,
+            keys=good.keys,
+            attributes=good.attributes,
+            expires_at=good.expires_at,
+            due_at=good.due_at,
+            origins=[],
+            accepted_at=[],
+        )
+        start = draft.append(partition.part, batch)
+        for seq, (number, id_) in enumerate(zip(good.numbers, message_ids, strict=True), start):
+            results.append((number, Published(id_.hex(), partition.number, seq)))
+        for seq, (name, id_) in enumerate(zip(good.deduplication_ids, message_ids, strict=False), start):
+            self._remember(draft, partition, name, id_, seq)
 
-    def _append_or_schedule(
+    def _schedule(
         self,
         draft: Draft,
         partition: Partition,
-        entries: Sequence[Prepared],
+        good: Prepared,
         message_ids: list[bytes],
         results: list[tuple[int, Published]],
-    ) -> None:
-        """Delayed messages wait outside the log until they are due."""
-        now_entries = [(entry, id_) for entry, id_ in zip(entries, message_ids, strict=True) if entry.due_at is None]
-        self._append(draft, partition, [entry for entry, _ in now_entries], [id_ for _, id_ in now_entries], results)
-        later = [(entry, id_) for entry, id_ in zip(entries, message_ids, strict=True) if entry.due_at is not None]
-        for entry, id_ in later:
-            assert entry.due_at is not None
+    ) -> tuple[Prepared, list[bytes]]:
+        """Delayed messages wait outside the log until they are due; returns the others."""
+        now: list[int] = []
+        for at, due in enumerate(good.due_at):
+            if due is None:
+                now.append(at)
+                continue
+            one = good.only([at])
             draft.changes.scheduled.append(
                 Scheduled(
                     partition.part,
-                    entry.due_at,
-                    id_,
+                    due,
+                    message_ids[at],
                     self._accepted_at,
-                    entry.expires_at,
-                    entry.key,
-                    entry.attributes,
-                    entry.size,
-                    entry.body,
+                    one.expires_at[0] if one.expires_at else None,
+                    one.keys[0] if one.keys else None,
+                    one.attributes[0] if one.attributes else None,
+                    one.sizes[0],
+                    one.bodies[0],
                 )
             )
-            results.append((entry.number, Published(id_.hex(), partition.number, None)))
-            self._remember(draft, partition, entry, id_, 0)
-        draft.changes.delays.append(Delay(partition.part, len(later)))
+            results.append((one.numbers[0], Published(message_ids[at].hex(), partition.number, None)))
+            for name in one.deduplication_ids:
+                self._remember(draft, partition, name, message_ids[at], 0)
+        draft.changes.delays.append(Delay(partition.part, len(good.due_at) - len(now)))
+        return good.only(now)._replace(due_at=[]), [message_ids[at] for at in now]
 
-    def _unseen(
-        self, draft: Draft, part: int, entries: Sequence[Prepared], message_ids: list[bytes]
-    ) -> tuple[list[Prepared], list[bytes], list[Prepared]]:
-        """Those that were not stored before within the window, with their ids; and the others."""
-        fresh: list[Prepared] = []
-        fresh_ids: list[bytes] = []
-        duplicates: list[Prepared] = []
+    def _unseen(self, draft: Draft, part: int, good: Prepared) -> tuple[list[int], list[tuple[int, str]]]:
+        """The places of those that were not stored before within the window; and the others, with their ids."""
+        fresh: list[int] = []
+        duplicates: list[tuple[int, str]] = []
         mine: set[str] = set()
         since = self._accepted_at - int(self._topic.settings.deduplication_window * 1000)
-        for entry, id_ in zip(entries, message_ids, strict=True):
-            name = entry.deduplication_id
+        for at, name in enumerate(good.deduplication_ids):
             known = None if name is None else draft.seen.get((part, "", name))
-            if name in mine or (known is not None and known.at > since):
-                duplicates.append(entry)
+            if name is not None and (name in mine or (known is not None and known.at > since)):
+                duplicates.append((good.numbers[at], name))
                 continue
             if name is not None:
                 mine.add(name)
-            fresh.append(entry)
-            fresh_ids.append(id_)
-        return fresh, fresh_ids, duplicates
+            fresh.append(at)
+        return fresh, duplicates
 
-    def _stored_before(self, draft: Draft, partition: Partition, entry: Prepared) -> Published:
-        row = draft.seen[partition.part, "", entry.deduplication_id or ""]
-        return Published(row.message.hex(), partition.number, row.seq or None, duplicate=True)
-
-    def _remember(self, draft: Draft, partition: Partition, entry: Prepared, id_: bytes, seq: int) -> None:
-        if entry.deduplication_id:
+    def _remember(self, draft: Draft, partition: Partition, name: str | None, id_: bytes, seq: int) -> None:
+        if name is not None:
             bucket = self._accepted_at // _BUCKET_MS
-            row = Deduplicated(partition.part, bucket, "", entry.deduplication_id, id_, seq, self._accepted_at)
+            row = Deduplicated(partition.part, bucket, "", name, id_, seq, self._accepted_at)
             draft.changes.deduplicated.append(row)
             draft.saw(row)
 
@@ -326,7 +356,9 @@ class Publishing:
         """What is to be carried: all messages that were neither stored nor refused yet."""
         good, bad = prepare(topic, self._messages, now)
         self.refused = {number: error for number, error in bad if self.published[number] is None} | self._failed
-        good = [one for one in good if self.published[one.number] is None and one.number not in self._failed]
+        if self._failed or any(self.published):
+            done = self._failed.keys() | {number for number, one in enumerate(self.published) if one is not None}
+            good = good.only([at for at, number in enumerate(good.numbers) if number not in done])
         placed = place(topic, good)
         works = []
         for lane in sorted({partition.lane for partition in placed}):
@@ -352,25 +384,3 @@ class Publishing:
                     self.published[number] = one
         if outdated is not None:
             raise outdated
-
-
-def batch_of(entries: Sequence[Prepared], message_ids: list[bytes]) -> Batch:
-    """Prepared messages by column."""
-    columns: tuple[Any, ...] = tuple(zip(*entries, strict=True))
-    _, bodies, keys, attributes, sizes, expires_at, due_at, _ = columns
-    return Batch(
-        ids=message_ids,
-        bodies=list(bodies),
-        sizes=list(sizes),
-        keys=_some(keys),
-        attributes=_some(attributes),
-        expires_at=_some(expires_at),
-        due_at=_some(due_at),
-        origins=[],
-        accepted_at=[],
-    )
-
-
-def _some(column: tuple[Any, ...]) -> list[Any]:
-    """The column, or nothing where all of it is None."""
-    return [] if column.count(None) == len(column) else list(column)

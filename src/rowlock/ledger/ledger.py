@@ -348,11 +348,13 @@ class Ledger:
         for seq, claim in wanted:
             if seq >> SHIFT != number:
                 number = seq >> SHIFT
-                page = self._page(seq) if number in self.pages else None
+                page = self.pages.get(number)
             slot = page.slots[seq & MASK] if page is not None else 0
             if not slot or page is None or not claim or (grant := page.grants[slot - 1]).claim != claim:
                 verdicts.append(self._of_claimant(seq, claim)[1])
                 continue
+            if number not in self.changed:
+                self._save_before(number)
             page.slots[seq & MASK] = 0
             settled[grant] = settled.get(grant, 0) + 1
             verdicts.append(Verdict.DONE)

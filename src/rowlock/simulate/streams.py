@@ -65,7 +65,8 @@ def streams(prefix: str, faults: Sequence[str] | frozenset[str]) -> Streams:
     def named(name: str) -> str:
         return f"{prefix}{name}"
 
-    expires_in = (0.2, 2.0) if EXPIRY in faults else (3600.0, 3600.0)
+    # Some of the late ones expire before they are due.
+    expires_in, late = ((0.2, 2.0), 0.3) if EXPIRY in faults else ((3600.0, 3600.0), 0.0)
     news = (named("news-reader"), named("news-archive"))
     return Streams(
         (
@@ -74,7 +75,7 @@ def streams(prefix: str, faults: Sequence[str] | frozenset[str]) -> Streams:
             Stream(named("news"), news, weight=2),
             Stream(named("jobs"), (named("jobs"),), weight=2, poisoned=0.05, dead_letter=named("jobs-dead")),
             Stream(named("jobs-dead"), (named("jobs-dead"),), weight=0),
-            Stream(named("offers"), (named("offers"),), weight=2, expires_in=expires_in),
+            Stream(named("offers"), (named("offers"),), weight=2, expires_in=expires_in, delayed=late),
             Stream(named("reminders"), (named("reminders"),), weight=1, delayed=1.0),
         )
     )
