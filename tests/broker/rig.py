@@ -273,6 +273,7 @@ async def sweep(broker: Broker) -> None:
     """One round of the background's look at every ledger, with what it begins."""
     background = broker._engine._background
     assert background is not None
+    await background.move_due()
     await background.sweep()
     await quiet(broker)
 

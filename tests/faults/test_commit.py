@@ -9,6 +9,7 @@ import pytest
 
 import rowlock
 from rowlock import limits
+from rowlock.errors import OutcomeUnknown
 from rowlock.store.mariadb.lane import MariadbLane
 from rowlock.store.postgres import connect
 from rowlock.store.postgres.lane import PostgresLane
@@ -229,6 +230,27 @@ async def test_a_commit_that_waits_for_nobody_is_dropped_and_never_cancelled(
         (published,) = await publishing
         log = await log_of(broker, "q")
         assert [(message.body, message.id.hex()) for message in log][1:] == [(b"waits", published.id)]
+        await broker.publish("q", b"after")
+        assert await bodies(broker) == [b"before", b"waits", b"after"]
+
+
+@pytest.mark.parametrize("mortal", ["postgres"], indirect=True)
+async def test_a_caller_waits_no_longer_than_its_patience_for_an_outcome(
+    mortal: LocalServer, mortal_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def unchecked(*_: object) -> None:
+        """As if a standby were streaming, too slow to be of use."""
+
+    monkeypatch.setattr(connect, "_check_standby", unchecked)
+    async with rowlock.open(mortal_url, owner="tester", patience=2.0) as broker:
+        await broker.create_queue("q", durability="replicated")
+        await broker.publish("q", b"before")
+        await standbys(mortal, "nobody")
+        try:
+            with pytest.raises(OutcomeUnknown, match="may have been stored"):
+                await asyncio.wait_for(broker.publish("q", b"waits"), DEADLINE_SECONDS)
+        finally:
+            await standbys(mortal, "")
         await broker.publish("q", b"after")
         assert await bodies(broker) == [b"before", b"waits", b"after"]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
@@ -46,9 +48,12 @@ async def test_a_server_that_became_unsafe_is_refused_at_the_next_connection(mar
     try:
         async with rowlock.open(url, owner="tester") as broker:
             await broker.create_queue("q")
-            mariadb_server.sql("set global innodb_flush_log_at_trx_commit = 2")
+        mariadb_server.sql("set global innodb_flush_log_at_trx_commit = 2")
+        async with rowlock.open(url, owner="tester") as broker:
             with pytest.raises(ServerUnsafe, match="innodb_flush_log_at_trx_commit = 2"):
                 await broker.publish("q", b"refused")
+            with pytest.raises(ServerUnsafe, match="innodb_flush_log_at_trx_commit = 2"):
+                await broker.claim("q", wait=20)
     finally:
         mariadb_server.sql("set global innodb_flush_log_at_trx_commit = 1")
         mariadb_server.drop_database(url)
@@ -64,3 +69,25 @@ async def test_an_old_mariadb_is_refused(mariadb_url: str, monkeypatch: pytest.M
     monkeypatch.setattr(mariadb_server_facts, "OLDEST_MARIADB", (99, 1))
     with pytest.raises(ServerTooOld, match=r"MariaDB \d+.*needs MariaDB 99\.1 or newer"):
         await rowlock.open(mariadb_url, owner="tester").open()
+
+
+@pytest.mark.parametrize(
+    ("store", "newer"),
+    [
+        ("sqlite", "update rowlock_meta set value = 99 where name = 'schema_version'"),
+        ("postgres", "update rowlock.meta set number = 99 where name = 'schema_version'"),
+        ("mariadb", "update rowlock_lanes set version = 99 where lane = 0"),
+    ],
+)
+async def test_a_newer_schema_is_refused(request: pytest.FixtureRequest, store: str, newer: str) -> None:
+    url = request.getfixturevalue(f"{store}_url")
+    await (await rowlock.open(url, owner="tester").open()).close()
+    if store == "sqlite":
+        with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as database:
+            database.execute(newer)
+            database.commit()
+    else:
+        server: LocalServer = request.getfixturevalue(f"{store}_server")
+        server.sql(newer, server._database_of(url))
+    with pytest.raises(SchemaTooNew, match="version 99"):
+        await rowlock.open(url, owner="tester").open()

@@ -1,8 +1,8 @@
 """Background: what must happen though nobody asks for it, in small steps, by one process at a time.
 
+- move due   scheduled messages whose time has come (by every process, whoever scheduled them)
 - sweep      every few seconds, over all ledgers of a lane in a few statements: dead-letter and expire where nobody
-claims,
-             move what is due, and find partitions that retention may trim
+             claims, and find partitions that retention may trim
 - trim       raise the first sequence of a partition, and delete the rows below it
 - clear      delete what deleted partitions and ledgers left behind, old deduplication ids, old writers
 """
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("rowlock.background")
 
 STEP_SECONDS = 4.0
-LEASE_MS = 15_000
+LEASE_MS = 9_000
 EXPIRE_MS = 60_000
 """A ledger that nobody has used for this long is looked at for messages that expired behind its frontier."""
 CLEAR_SECONDS = 60.0
@@ -80,6 +80,7 @@ class Background:
 
     async def _run(self) -> None:
         while True:
+            await self._safely(self.move_due)
             with suppress(StoreFault):
                 if await self._broker.store.control.lease("background", self._holder, LEASE_MS):
                     await self._safely(self.sweep)
@@ -96,14 +97,18 @@ class Background:
         except Exception:
             log.exception("%s failed in a way that it should not.", step.__name__)
 
+    async def move_due(self) -> None:
+        """What a process scheduled that has died since must not wait for the lease of that process to end as well."""
+        for number in range(self._broker.store.lanes):
+            async with self._broker.lanes.use(number) as lane:
+                self._broker.timers.move_due(await lane.parts_due(self._broker.clock.now()))
+
     # Sweep
 
     async def sweep(self) -> None:
         """Look at every ledger, in bounded steps, without a lock."""
         broker = self._broker
         for number in range(broker.store.lanes):
-            async with broker.lanes.use(number) as lane:
-                broker.timers.move_due(await lane.parts_due(broker.clock.now()))
             after: Cursor | None = (0, 0)
             while after is not None:
                 async with broker.lanes.use(number) as lane:

@@ -29,6 +29,8 @@ from rowlock.errors import (
     DurabilityUnavailable,
     OutcomeUnknown,
     RowlockError,
+    ServerTooOld,
+    ServerUnsafe,
     StorageFull,
     Unavailable,
 )
@@ -46,6 +48,13 @@ day)."""
 
 CONTENDED_TURNS = 64
 """After a comparison failed because of another broker, so many cycles are decided under lock."""
+
+
+LONGEST_PAUSE_SECONDS = 0.5
+"""Between two tries to reach a database that went away."""
+
+UNFIT = (ServerTooOld, ServerUnsafe)
+"""Waiting does not help."""
 
 
 class Refusal:
@@ -196,8 +205,9 @@ class Cycle:
                 if tries == WRITER_TRIES:
                     self._writer.reset()
                 if tries > limits.RETRY_COUNT:
-                    _fail_all(works, Unavailable(f"The database refused the transaction {tries} times: {fault}"))
+                    _fail_all(works, Unavailable(f"Nothing was stored: refused by the database {tries} times: {fault}"))
                 else:
+                    self._give_up(works, fault)
                     await asyncio.sleep(random.uniform(0, 0.002 * min(tries, 10)))
                     waiting.appendleft(works)
             except Lost as fault:
@@ -343,9 +353,13 @@ class Cycle:
                 raise _Unanswered
             try:
                 committed = await lane.fence(draft.turn)
-            except (Lost, Contended) as fault:
-                log.warning("The outcome of a commit is still unknown: %s", fault)
+            except StoreFault as fault:
+                self.trouble = f"The outcome of a commit is still unknown: {fault}"
+                log.warning("%s", self.trouble)
                 await self._lose()
+                if self._give_up(works, fault, unknown=True):
+                    raise _Unanswered from fault
+                await asyncio.sleep(random.uniform(0, LONGEST_PAUSE_SECONDS))
                 continue
             self._writer.reset()
             return committed
@@ -361,13 +375,15 @@ class Cycle:
             except (StoreFault, RowlockError) as fault:
                 self.trouble = str(fault)
                 await self._lose()
+                if isinstance(fault, UNFIT) and not unknown:
+                    _fail_all(works, fault)
                 if self._give_up(works, fault, unknown=unknown):
                     return None
                 await asyncio.sleep(pause * random.uniform(0.5, 1))
-                pause = min(pause * 2, 0.5)
+                pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
         return self._lane
 
-    def _give_up(self, works: list[Work], fault: Exception, *, unknown: bool) -> bool:
+    def _give_up(self, works: list[Work], fault: Exception, *, unknown: bool = False) -> bool:
         """Tell those that have waited too long; whether nobody is left."""
         now = time.monotonic()
         for work in [*works, *self._inbox]:
@@ -431,4 +447,6 @@ def _unreachable(fault: Exception, *, unknown: bool) -> RowlockError:
         )
     if isinstance(fault, NotReplicated):
         return DurabilityUnavailable(f"Nothing was stored: {fault}")
+    if isinstance(fault, Contended):
+        return Unavailable(f"Nothing was stored: the database refused the transaction for too long: {fault}")
     return Unavailable(f"Nothing was stored: the database could not be reached: {fault}")

@@ -4,7 +4,7 @@ A store holds no rule. It locks rows, reads them, writes what it is told, and co
 
 - `Store`    one database: checks the server, creates and migrates the schema, opens connections.
 - `Control`  the catalog: named, versioned documents (topics, subscriptions, partitions, tasks), changed by compare and
-swap.
+             swap.
 - `Lane`     one connection to one lane's hot tables. A transaction has always the same shape:
              `lock` (all locks, then reads), nothing or some reads, `write` (all writes, then COMMIT).
 
