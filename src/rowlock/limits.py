@@ -44,6 +44,8 @@ REDRIVE_RATE_MAX_PER_SECOND = 100_000
 # The cycle
 CYCLE_BYTES = 4 * 1024 * 1024
 CYCLE_MESSAGES = 10_000
+CYCLE_WORKS = 128
+"""So that of many callers some make their next request while the others' is being committed."""
 CYCLE_CLOCK_MS = 50
 CYCLE_DEADLINE_SECONDS = 30.0
 """No answer to a COMMIT for this long: the socket is dropped and the outcome looked up."""

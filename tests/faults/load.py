@@ -11,12 +11,23 @@ from rowlock.errors import OutcomeUnknown, Unavailable
 from rowlock.store.port import Wanted
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rowlock import Broker, ClaimedMessage
     from rowlock.store.port import Stored
 
 DEADLINE_SECONDS = 40.0
 HOLD_SECONDS = 3600
 """Nobody's hold runs out while a test lasts: a message that is handed out twice is an error."""
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Ask until it is so, without standing in the way of what is waited for."""
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        while True:
+            if await asyncio.to_thread(condition):
+                return
+            await asyncio.sleep(0.01)
 
 
 async def log_of(broker: Broker, name: str) -> list[Stored]:

@@ -33,7 +33,8 @@ def stop_after_lock(lane: Lane) -> None:
 
 async def run(url: str, verb: str) -> list[str]:
     async with rowlock.open(url, owner="tester") as broker:
-        connect, made = broker._engine.store.lane, []
+        connect = broker._engine.store.lane
+        made: list[Lane] = []
 
         async def connecting(*wanted: Any) -> Lane:
             lane = await connect(*wanted)
@@ -42,7 +43,7 @@ async def run(url: str, verb: str) -> list[str]:
                 stop_after_lock(lane)
             return lane
 
-        broker._engine.store.lane = connecting  # type: ignore[method-assign]
+        broker._engine.store.lane = connecting  # type: ignore[method-assign, assignment]
         return await do(broker, verb)
 
 

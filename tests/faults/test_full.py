@@ -52,8 +52,7 @@ async def fill(broker: Broker, messages: int = 200) -> int:
     for stored in range(messages):
         try:
             await broker.publish("q", bytes(BODY_BYTES))
-        except StorageFull as refused:
-            assert "cannot store any more" in str(refused)
+        except StorageFull:
             return stored
     raise AssertionError("it never became full")
 
@@ -61,6 +60,8 @@ async def fill(broker: Broker, messages: int = 200) -> int:
 async def test_a_file_that_may_not_grow_refuses_publishes_and_goes_on_with_the_rest(broker: Broker) -> None:
     set_pages(broker, 200)
     stored = await fill(broker)
+    with pytest.raises(StorageFull, match="cannot store any more"):
+        await broker.publish("q", bytes(BODY_BYTES))
     assert "cannot store any more" in await health(broker)
     for body in (b"one", b"two", b"three"):
         (message,) = await broker.claim("q", visibility_timeout=600)
@@ -93,14 +94,17 @@ def files_bounded(size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
+def wal_bytes(url: str) -> int:
+    return Path(url.removeprefix("sqlite:///") + "-wal").stat().st_size
+
+
 async def test_a_full_disk_refuses_and_is_got_over(broker: Broker, sqlite_url: str) -> None:
     """Nothing can be written, settles included: every verb ends with an error, and afterwards all is well.
 
     SQLite cannot say what became of a commit that it could not write; nor can the broker, while it cannot write.
     """
     (one,) = await broker.claim("q", visibility_timeout=600)
-    log = Path(sqlite_url.removeprefix("sqlite:///") + "-wal")
-    with files_bounded(log.stat().st_size):
+    with files_bounded(wal_bytes(sqlite_url)):
         for verb in (broker.publish("q", b"perhaps"), broker.claim("q"), one.settle()):
             with pytest.raises((Unavailable, OutcomeUnknown)):
                 await verb

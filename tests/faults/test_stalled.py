@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PROGRAM = Path(__file__).with_name("stalling.py")
+pytestmark = pytest.mark.slow
+
 SLACK_SECONDS = 3.0
 
 

@@ -14,7 +14,7 @@ from rowlock.store.faults import Lost
 from .load import log_of
 
 if TYPE_CHECKING:
-    from rowlock.store.port import Turn
+    from rowlock.store.port import Changes
 
 DAY_MS = 24 * 3600 * 1000
 
@@ -41,7 +41,7 @@ async def test_a_broker_goes_on_after_an_outcome_that_stayed_unknown(store_url: 
         lane, connect = cycle._lane, cycle._connect
         assert lane is not None
 
-        async def lost(changes: object) -> None:
+        async def lost(changes: Changes) -> None:
             if committed:
                 await type(lane).write(lane, changes)
             raise Lost("lost at COMMIT", committing=True)
@@ -50,8 +50,8 @@ async def test_a_broker_goes_on_after_an_outcome_that_stayed_unknown(store_url: 
             raise Lost("refused")
 
         cycle._contended = 1  # decide under lock
-        lane.write = lost  # type: ignore
-        cycle._connect = refused  # type: ignore
+        lane.write = lost  # type: ignore[method-assign]
+        cycle._connect = refused  # type: ignore[assignment]
         with pytest.raises(OutcomeUnknown, match="may have been stored"):
             await broker.publish("q", b"perhaps")
         cycle._connect = connect

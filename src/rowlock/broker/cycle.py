@@ -172,7 +172,9 @@ class Cycle:
         while self._inbox:
             work = self._inbox[0]
             messages, size = messages + work.messages, size + work.bytes
-            if works and (messages > limits.CYCLE_MESSAGES or size > limits.CYCLE_BYTES):
+            if works and (
+                messages > limits.CYCLE_MESSAGES or size > limits.CYCLE_BYTES or len(works) == limits.CYCLE_WORKS
+            ):
                 break
             works.append(self._inbox.popleft())
         if len(works) > 1:

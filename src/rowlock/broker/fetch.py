@@ -33,7 +33,7 @@ async def survey(lane: Lane, draft: Draft, works: list[Work]) -> Checked | None:
     """
     memory = draft.memory
     for work in works:
-        if work.needs_lock or not _is_known(memory, work):
+        if work.needs_lock or not _is_known(memory, work, draft.now):
             return None
     growing = {part for work in works if work.grows for part in work.parts}
     idle = [work for work in works if growing.isdisjoint(part for part, _ in work.places) and work.is_idle(draft)]
@@ -51,15 +51,16 @@ async def survey(lane: Lane, draft: Draft, works: list[Work]) -> Checked | None:
     return Checked(verified, {id(work) for work in idle if work.is_idle(draft)})
 
 
-def _is_known(memory: Memory, work: Work) -> bool:
+def _is_known(memory: Memory, work: Work, now: int) -> bool:
     for part, version in work.parts.items():
         partition = memory.partitions.get(part)
         if partition is None or partition.version != version or partition.last_at is None:
             return False
-    return all(
-        cursor[0] in memory.partitions and memory.ledger(cursor, place.version) is not None
-        for cursor, place in work.places.items()
-    )
+    for cursor, place in work.places.items():
+        ledger = memory.ledger(cursor, place.version)
+        if ledger is None or cursor[0] not in memory.partitions or ledger.at > now + limits.CYCLE_CLOCK_MS:
+            return False
+    return True
 
 
 def scope_of(memory: Memory, works: list[Work]) -> Scope:
@@ -81,6 +82,10 @@ async def absorb(lane: Lane, memory: Memory, view: View, works: list[Work]) -> l
         memory.partitions[part] = Partition(row)
     current = [work for work in works if _is_current(view, work)]
     places = {cursor: place for work in current for cursor, place in work.places.items()}
+    for cursor in places:
+        if _is_ahead(memory, view, cursor):
+            memory.forget(cursor)
+            view.pages[cursor] = await lane.pages(cursor)
     for cursor, rows in view.pages.items():
         if cursor in places:
             await _load(lane, memory, cursor, places[cursor], rows)
@@ -98,11 +103,20 @@ def _is_current(view: View, work: Work) -> bool:
         cursor in view.cursors and view.cursors[cursor].version == place.version
         for cursor, place in work.places.items()
     )
-    unforeseen = [cursor for cursor in view.cursors if cursor[0] in work.whole and cursor not in work.places]
+    unforeseen = work.whole and [one for one in view.cursors if one[0] in work.whole and one not in work.places]
     if parts_agree and places_agree and not unforeseen:
         return True
     work.fail(Outdated())
     return False
+
+
+def _is_ahead(memory: Memory, view: View, cursor: Cursor) -> bool:
+    """Whether a remembered ledger was looked at for a time that has not come: this process's clock was ahead. It takes
+    for open what others hold, and time never runs backward in it."""
+    remembered, head = memory.ledgers.get(cursor), view.cursors[cursor].head
+    if remembered is None:
+        return False
+    return remembered.ledger.at > max(view.clock + limits.CYCLE_CLOCK_MS, head.at if head else 0)
 
 
 async def _load(lane: Lane, memory: Memory, cursor: Cursor, place: Place, rows: Sequence[stored.PageLike]) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 
 from rowlock import limits
 from rowlock.broker.broker import Broker, turns
@@ -26,8 +25,6 @@ from rowlock.store.port import Cursor, Position
 
 HINT_PAUSE_SECONDS = 0.05
 """Other processes get at most one hint in this time."""
-FRESH_SECONDS = 0.28
-"""Claims that begin to wait where nothing is remembered to be are asked for together, at most once in this time."""
 TROUBLE_SECONDS = 1.0
 
 
@@ -39,7 +36,6 @@ class Delivery:
         self.waiters = Waiters(broker.submit)
         self._hints: set[int] = set()
         self._hint_set = asyncio.Event()
-        self._fresh = asyncio.Event()
         self._seen: dict[Cursor, Position] = {}
         self._tasks: list[asyncio.Task[None]] = []
         broker.listener = self
@@ -86,12 +82,12 @@ class Delivery:
 
         waiter = Waiter(subscription.id, make, self._broker.give_back, channels)
         if all(self._is_idle(subscription, source) for source in subscription.sources):
-            self._fresh.set()
             return await self.waiters.wait(waiter, seconds, [])
         return await self.waiters.wait(waiter, seconds, [sources[0].part for sources in groups])
 
     def _is_idle(self, subscription: Subscription, source: Source) -> bool:
-        """Whether, by what is remembered, nothing is there. The next query for all waiters tells whether it is so."""
+        """Whether, by what is remembered, nothing is there, and no process has hinted at a change since. The next query
+        for all waiters tells whether it is so."""
         cycle = self._broker.cycles.get((source.lane, source.durability))
         partition = cycle.memory.partitions.get(source.part) if cycle is not None else None
         if cycle is None or partition is None or partition.doubtful:
@@ -157,14 +153,8 @@ class Delivery:
             await asyncio.sleep(HINT_PAUSE_SECONDS)
 
     async def _poll_for_ever(self) -> None:
-        polled = 0.0
         while True:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(self._broker.store.hint_poll_ms / 1000):
-                    await self._fresh.wait()
-            await asyncio.sleep(max(0.0, polled + FRESH_SECONDS - time.monotonic()))
-            self._fresh.clear()
-            polled = time.monotonic()
+            await asyncio.sleep(self._broker.store.hint_poll_ms / 1000)
             try:
                 await self._poll()
             except (StoreFault, RowlockError):

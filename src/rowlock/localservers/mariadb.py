@@ -42,7 +42,13 @@ class LocalMariadb(LocalServer):
 
     def _command(self) -> list[str]:
         settings = [f"--{name}={value}" for name, value in self.settings.items()]
-        place = [f"--datadir={self.data}", f"--socket={self.socket}", f"--pid-file={self.directory / 'pid'}"]
+        place = [
+            f"--datadir={self.data}",
+            f"--socket={self.socket}",
+            f"--pid-file={self.directory / 'pid'}",
+            # A server that starts deletes the temporary tables of all others in the same folder.
+            f"--tmpdir={self.data}",
+        ]
         return [_program("mariadbd"), "--no-defaults", "--skip-networking", *place, *settings]
 
     def _client(self, database: str) -> list[str]:
