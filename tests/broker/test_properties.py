@@ -49,6 +49,8 @@ class Held:
         self.message = message
         self.receipt = message.receipt
         self.until = until
+        """Nobody else gets it before."""
+        self.released = False
 
 
 class World:
@@ -117,7 +119,7 @@ class World:
             await self.brokers[which].settle([held.receipt])
         except StaleReceipt:
             assert not done, "settling what is settled is no error"
-            assert self.held[seq] is not held or held.until <= self.now + SLACK_SECONDS, "4: the holder settles"
+            assert self.held[seq] is not held or held.released or held.until <= self.now + SLACK_SECONDS, "4: the holder settles"
         else:
             assert done or self.held[seq] is held, "4: nobody else does"
             self.settled.add(seq)
@@ -137,11 +139,13 @@ class World:
         try:
             await (broker.release([held.receipt], seconds) if release else broker.extend([held.receipt], seconds))
         except StaleReceipt:
-            lapsed = held.until <= self.now + SLACK_SECONDS
+            lapsed = held.released or held.until <= self.now + SLACK_SECONDS
             assert lapsed or self.held[seq] is not held or seq in self.settled, "4: the holder holds"
         else:
             assert self.held[seq] is held, "4: nobody else does"
             assert seq not in self.settled
+            assert not held.released, "4: who released it does not hold it"
+            held.released = release
             held.until = self.now + seconds
 
     async def wait(self, seconds: int) -> None:

@@ -190,19 +190,19 @@ def partition_of(topic: Topic, key: str) -> Partition:
     return topic.partitions[crc32(key.encode()) % len(topic.partitions)]
 
 
-def place(topic: Topic, good: Prepared) -> dict[Partition, Prepared]:
+def place(topic: Topic, good: Prepared) -> list[tuple[Partition, Prepared]]:
     """Which partition takes which messages; those without a key stay together, in one after the other."""
     if not good.numbers:
-        return {}
+        return []
     if len(topic.partitions) == 1:
-        return {topic.partitions[0]: good}
+        return [(topic.partitions[0], good)]
     turn = topic.partitions[time.monotonic_ns() // 1000 % len(topic.partitions)]
     if not good.keys:
-        return {turn: good}
+        return [(turn, good)]
     placed: dict[Partition, list[int]] = {}
     for at, key in enumerate(good.keys):
         placed.setdefault(turn if key is None else partition_of(topic, key), []).append(at)
-    return {partition: good.only(at) for partition, at in placed.items()}
+    return [(partition, good.only(at)) for partition, at in placed.items()]
 
 
 class Publish(Work):
@@ -212,27 +212,29 @@ class Publish(Work):
     rank = 0
     grows = True
 
-    def __init__(self, topic: Topic, placed: dict[Partition, Prepared], now: int):
+    def __init__(self, topic: Topic, placed: Sequence[tuple[Partition, Prepared]], now: int):
         super().__init__()
         self._topic = topic
-        self._placed = placed
+        self._placed = [(partition, good, ids.message_ids(len(good.numbers))) for partition, good in placed]
         self._accepted_at = now
-        if len(placed) == 1:
-            self.parts = topic.appends[next(iter(placed)).part]
-        else:
-            self.parts = {partition.part: topic.version for partition in placed}
-        self.numbers = [number for good in placed.values() for number in good.numbers]
-        self.messages = len(self.numbers)
-        self.bytes = sum([sum(good.sizes) for good in placed.values()])
-        self._ids = {partition: ids.message_ids(len(good.numbers)) for partition, good in placed.items()}
-        self.deduplicates = any(good.deduplication_ids for good in placed.values())
+        self.parts = topic.appends[placed[0][0].part]
+        if len(placed) > 1:
+            self.parts = {partition.part: topic.version for partition, _ in placed}
+        self.messages = sum([len(good.numbers) for _, good in placed])
+        self.bytes = sum([sum(good.sizes) for _, good in placed])
+        self.deduplicates = any([good.deduplication_ids for _, good in placed])
+
+    @property
+    def numbers(self) -> list[int]:
+        """The indexes of its messages in their caller's batch."""
+        return [number for _, good, _ in self._placed for number in good.numbers]
 
     def deduplication_keys(self) -> list[DeduplicationKey]:
         if not self.deduplicates:
             return []
         return [
             (partition.part, bucket, "", name)
-            for partition, good in self._placed.items()
+            for partition, good, _ in self._placed
             for name in good.deduplication_ids
             if name
             for bucket in self._buckets()
@@ -244,8 +246,8 @@ class Publish(Work):
 
     def decide(self, draft: Draft) -> list[tuple[int, Published]]:
         results: list[tuple[int, Published]] = []
-        for partition, placed in self._placed.items():
-            good, message_ids = placed, self._ids[partition]
+        for partition, placed, placed_ids in self._placed:
+            good, message_ids = placed, placed_ids
             duplicates: list[tuple[int, str]] = []
             if good.deduplication_ids:
                 fresh, duplicates = self._unseen(draft, partition.part, good)
@@ -361,9 +363,8 @@ class Publishing:
             good = good.only([at for at, number in enumerate(good.numbers) if number not in done])
         placed = place(topic, good)
         works = []
-        for lane in sorted({partition.lane for partition in placed}):
-            mine = {partition: entries for partition, entries in placed.items() if partition.lane == lane}
-            work = Publish(topic, mine, now)
+        for lane in sorted({partition.lane for partition, _ in placed}):
+            work = Publish(topic, [one for one in placed if one[0].lane == lane], now)
             work.channel = (lane, topic.durability)
             works.append(work)
         return works
