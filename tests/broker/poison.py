@@ -1,4 +1,4 @@
-"""A database that refuses some data: every message with poison in it, by a constraint or a trigger that the test adds."""
+"""A database that refuses some data: every message with poison in it, by a constraint or trigger that the test adds."""
 
 from __future__ import annotations
 
@@ -23,8 +23,11 @@ MARIADB = (
     "ALTER TABLE rowlock_lane0_messages DROP CONSTRAINT no_poison",
 )
 SQLITE = (
-    "create trigger no_poison before insert on lane0_messages when instr(new.body, x'706f69736f6e') begin "
-    "select raise(abort, 'no poison'); end",
+    """
+    create trigger no_poison before insert on lane0_messages when instr(new.body, x'706f69736f6e') begin
+        select raise(abort, 'no poison');
+    end
+    """,
     "drop trigger no_poison",
 )
 

@@ -1,4 +1,4 @@
-"""Brokers on one database for tests: one clock for all of them, stops inside their transactions, and a guard of lanes."""
+"""Brokers on one database for tests: one clock for all, stops inside their transactions, and a guard of lanes."""
 
 from __future__ import annotations
 
@@ -199,7 +199,7 @@ class Rig:
             self._guard(made, number)
             return SteppedLane(made, stage)
 
-        engine.store.lane = lane  # type: ignore[method-assign, assignment]
+        engine.store.lane = lane  # type: ignore[method-assign]
 
     def _shift_control(self, engine: Engine) -> None:
         control = engine.store.control
@@ -260,7 +260,9 @@ async def drain(broker: Broker, name: str, most: int = 1000) -> list[bytes]:
 async def eventually(condition: Callable[[], Awaitable[object]], seconds: float = DEADLINE_SECONDS) -> None:
     """Ask until it is so."""
     async with asyncio.timeout(seconds):
-        while not await condition():
+        while True:
+            if await condition():
+                return
             await asyncio.sleep(0.005)
 
 

@@ -24,7 +24,9 @@ async def queue(broker: Broker) -> str:
     return "q"
 
 
-async def test_a_message_is_handed_out_once_and_never_again(rig: Rig, broker: Broker, other: Broker, queue: str) -> None:
+async def test_a_message_is_handed_out_once_and_never_again(
+    rig: Rig, broker: Broker, other: Broker, queue: str
+) -> None:
     assert bodies(await broker.claim(queue, 2)) == [b"1", b"2"]
     await rig.advance(3600)
     assert bodies(await other.claim(queue, 9)) == [b"3"]

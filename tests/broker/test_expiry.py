@@ -22,7 +22,9 @@ async def test_an_expired_message_is_never_handed_out(rig: Rig, broker: Broker, 
     assert bodies(await other.claim("q", 10)) == [b"long", b"middle"]
 
 
-async def test_a_message_that_expires_while_it_is_held_does_not_come_again(rig: Rig, broker: Broker, other: Broker) -> None:
+async def test_a_message_that_expires_while_it_is_held_does_not_come_again(
+    rig: Rig, broker: Broker, other: Broker
+) -> None:
     await broker.create_queue("q")
     await broker.publish("q", Message(b"m", expires_in=10))
     await broker.claim("q", visibility_timeout=5)

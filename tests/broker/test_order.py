@@ -50,7 +50,9 @@ async def test_the_next_of_a_key_comes_once_all_of_it_are_settled(broker: Broker
     assert bodies(await other.claim(queue, 1)) == [b"a2"]
 
 
-async def test_a_released_message_comes_before_the_later_ones_of_its_key(broker: Broker, other: Broker, queue: str) -> None:
+async def test_a_released_message_comes_before_the_later_ones_of_its_key(
+    broker: Broker, other: Broker, queue: str
+) -> None:
     held = await broker.claim(queue, 9)
     await broker.release(held)
     assert [one for one in bodies(await other.claim(queue, 9)) if one[:1] == b"a"] == [b"a1", b"a2", b"a3"]
@@ -76,7 +78,9 @@ async def test_a_message_that_waits_for_a_retry_keeps_its_key_back(rig: Rig, bro
     assert bodies(await broker.claim(queue, 1)) == [b"a1"]
 
 
-async def test_when_a_hold_runs_out_the_key_starts_again_from_there(rig: Rig, broker: Broker, other: Broker, queue: str) -> None:
+async def test_when_a_hold_runs_out_the_key_starts_again_from_there(
+    rig: Rig, broker: Broker, other: Broker, queue: str
+) -> None:
     assert len(await broker.claim(queue, 9)) == 6
     await rig.advance(31)
     assert [one for one in bodies(await other.claim(queue, 9)) if one[:1] == b"a"] == [b"a1", b"a2", b"a3"]

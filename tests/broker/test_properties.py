@@ -87,7 +87,9 @@ class World:
         self._handed(await self.brokers[which].claim("q", count, visibility_timeout=seconds), seconds)
 
     async def claim_twice(self, count: int, seconds: int) -> None:
-        one, two = await asyncio.gather(*(broker.claim("q", count, visibility_timeout=seconds) for broker in self.brokers))
+        one, two = await asyncio.gather(
+            *(broker.claim("q", count, visibility_timeout=seconds) for broker in self.brokers)
+        )
         assert not {message.sequence for message in one} & {message.sequence for message in two}, "3: one holder"
         for claimed in sorted([one, two], key=lambda messages: [message.sequence for message in messages]):
             self._handed(claimed, seconds)
@@ -119,7 +121,9 @@ class World:
             await self.brokers[which].settle([held.receipt])
         except StaleReceipt:
             assert not done, "settling what is settled is no error"
-            assert self.held[seq] is not held or held.released or held.until <= self.now + SLACK_SECONDS, "4: the holder settles"
+            assert self.held[seq] is not held or held.released or held.until <= self.now + SLACK_SECONDS, (
+                "4: the holder settles"
+            )
         else:
             assert done or self.held[seq] is held, "4: nobody else does"
             self.settled.add(seq)

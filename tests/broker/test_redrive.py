@@ -115,6 +115,7 @@ async def test_another_broker_carries_on_after_a_kill(rig: Rig, broker: Broker, 
     await eventually(moved)
     await rig.crash(broker)
     await end_leases(other)
+    other._redriving._wake.set()
     done = await ended(other, task)
     assert (done.state, done.moved) == ("completed", 40)
     assert sorted(await drain(other, "q"), key=int) == [b"%d" % at for at in range(40)]
@@ -160,6 +161,16 @@ async def test_only_one_redrive_of_a_queue_at_a_time(broker: Broker) -> None:
     with pytest.raises(InUse, match=str(task.id)):
         await broker.redrive("from", "to")
     await broker.cancel_redrive(task.id)
+
+
+async def test_a_slow_redrive_holds_up_no_other(broker: Broker) -> None:
+    for name in ("slow", "quick", "to"):
+        await broker.create_queue(name)
+        await broker.publish(name, [b"m"] * 20)
+    slow = await broker.redrive("slow", "to", rate=1)
+    quick = await ended(broker, await broker.redrive("quick", "to"))
+    assert quick.moved == 20
+    assert (await broker.cancel_redrive(slow.id)).moved < 20
 
 
 async def test_held_messages_are_not_redriven_under_their_holder(rig: Rig, broker: Broker) -> None:

@@ -23,7 +23,9 @@ async def test_acknowledged_rows_go_and_the_newest_stays(broker: Broker) -> None
     assert await stored(broker, "q") == [20]
 
 
-async def test_a_sequence_is_never_used_twice_though_everything_was_deleted(rig: Rig, broker: Broker, other: Broker) -> None:
+async def test_a_sequence_is_never_used_twice_though_everything_was_deleted(
+    rig: Rig, broker: Broker, other: Broker
+) -> None:
     await broker.create_queue("q")
     await broker.publish("q", [b"m"] * 20)
     await drain(broker, "q")

@@ -95,12 +95,17 @@ async def test_a_queue_a_topic_and_a_subscription_do_not_take_each_others_names(
     assert [one.name for one in await broker.subscriptions()] == ["q", "s"]
 
 
-@pytest.mark.parametrize("name", ["a", "A-b_9", "x" * 80, "orders.fifo", "select", "DROP-TABLE", "x" * 75 + ".fifo"])
-async def test_names_are_data(broker: Broker, other: Broker, name: str) -> None:
-    await broker.create_queue(name)
-    await other.publish(name, b"m")
-    assert await drain(broker, name) == [b"m"]
-    await other.delete_queue(name)
+NAMES = ["a", "A-b_9", "x" * 80, "orders.fifo", "select", "DROP-TABLE", "x" * 75 + ".fifo"]
+NO_NAMES = ["", "x" * 81, "a b", "a/b", "a.b", ".fifo", "a.fifo.fifo", "ä", "a\0", "a\n", "a;--", "a'", 'a"', "%"]
+
+
+async def test_names_are_data(broker: Broker, other: Broker) -> None:
+    for name in NAMES:
+        await broker.create_queue(name)
+        await other.publish(name, name.encode())
+    for name in NAMES:
+        assert await drain(broker, name) == [name.encode()]
+        await other.delete_queue(name)
 
 
 async def test_names_that_differ_in_case_only_are_different(broker: Broker, other: Broker) -> None:
@@ -112,13 +117,11 @@ async def test_names_that_differ_in_case_only_are_different(broker: Broker, othe
     assert [one.name for one in await other.queues()] == ["ORDERS", "Orders", "orders"]
 
 
-@pytest.mark.parametrize(
-    "name", ["", "x" * 81, "a b", "a/b", "a.b", ".fifo", "a.fifo.fifo", "ä", "a\0", "a\n", "a;--", "a'", 'a"', "%"]
-)
-async def test_other_names_are_refused(broker: Broker, name: str) -> None:
-    for create in (broker.create_queue, broker.create_topic):
-        with pytest.raises(InvalidArgument, match="80"):
-            await create(name)
+async def test_other_names_are_refused(broker: Broker) -> None:
+    for name in NO_NAMES:
+        for create in (broker.create_queue, broker.create_topic):
+            with pytest.raises(InvalidArgument, match="80"):
+                await create(name)
     assert await broker.topics() == []
 
 
@@ -251,7 +254,9 @@ async def test_a_change_in_use_loses_and_doubles_nothing(broker: Broker, other: 
     assert sorted(found, key=int) == [b"%d" % at for at in range(40)]
 
 
-async def test_an_alter_that_died_halfway_is_completed_by_who_uses_the_queue(rig: Rig, broker: Broker, other: Broker) -> None:
+async def test_an_alter_that_died_halfway_is_completed_by_who_uses_the_queue(
+    rig: Rig, broker: Broker, other: Broker
+) -> None:
     """Settings were changed in the catalog, and the process died before the lanes knew."""
     await broker.create_queue("q")
     await other.publish("q", [b"1", b"2"])

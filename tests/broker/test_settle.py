@@ -94,7 +94,9 @@ async def test_extending_what_was_settled_or_ran_out_is_refused(rig: Rig, broker
         await second.extend(10)
 
 
-async def test_a_released_message_comes_at_once_and_its_receipt_is_void(broker: Broker, other: Broker, queue: str) -> None:
+async def test_a_released_message_comes_at_once_and_its_receipt_is_void(
+    broker: Broker, other: Broker, queue: str
+) -> None:
     [message] = await broker.claim(queue)
     await message.release()
     [again] = await other.claim(queue)
@@ -150,7 +152,9 @@ async def test_jitter_only_shortens_a_backoff(rig: Rig, broker: Broker) -> None:
 
 
 @three_lanes
-async def test_a_batch_settles_the_good_ones_and_says_how_many_were_stale(rig: Rig, broker: Broker, other: Broker) -> None:
+async def test_a_batch_settles_the_good_ones_and_says_how_many_were_stale(
+    rig: Rig, broker: Broker, other: Broker
+) -> None:
     from rowlock import Message
 
     await broker.create_queue("p", partitions=3)

@@ -92,7 +92,7 @@ async def test_new_partitions_lose_nothing_of_what_is_published_at_once(broker: 
         await other.publish("t", [Message(b"m", key=f"k{at}") for at in range(50)])
         await put(*args, **options)
 
-    broker._engine.administer._put_cursors = publish_first  # type: ignore[method-assign, assignment]
+    broker._engine.administer._put_cursors = publish_first  # type: ignore[method-assign]
     await broker.alter_topic("t", partitions=8)
     assert len(await drain(broker, "s")) == 50
 

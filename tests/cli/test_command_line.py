@@ -56,7 +56,7 @@ def test_migrate(rowlock: Rowlock) -> None:
     assert rowlock.json("migrate") == {"store": rowlock.store, "lanes": 1}
     assert rowlock.json("migrate", "--lanes", "3") == {"store": rowlock.store, "lanes": 3}
     assert "has 3 lanes; lanes are only ever added" in rowlock("migrate", "--lanes", "2").stdout
-    assert rowlock.refusal("migrate", "--lanes", "65").endswith("lanes, not 65")
+    assert rowlock.refusal("migrate", "--lanes", "65").endswith("from 1 to 64.")
 
 
 @pytest.mark.parametrize(

@@ -327,7 +327,11 @@ class Cycle:
         self.trouble = None
         self.counters.cycles += 1
         self.counters.works += len(works)
-        self._watcher.carried(self, draft)
+        try:
+            self._watcher.carried(self, draft)
+        except Exception:
+            # It is stored: nobody may be told otherwise because somebody else could not be woken.
+            log.exception("What follows a commit failed in a way that it should not.")
         again: list[Work] = []
         for work, result in zip(works, results, strict=True):
             if result is AGAIN:

@@ -222,7 +222,7 @@ class Publish(Work):
             self.parts = {partition.part: topic.version for partition, _ in placed}
         self.messages = sum([len(good.numbers) for _, good in placed])
         self.bytes = sum([sum(good.sizes) for _, good in placed])
-        self.deduplicates = any([good.deduplication_ids for _, good in placed])
+        self.deduplicates = any(good.deduplication_ids for _, good in placed)
 
     @property
     def numbers(self) -> list[int]:

@@ -7,6 +7,7 @@ import logging
 import time
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -19,7 +20,6 @@ from rowlock.broker.work import Outdated
 from rowlock.errors import Defect, InUse, InvalidArgument, NotFound, RowlockError
 from rowlock.model import Redrive
 from rowlock.settings import check_count, check_name
-from rowlock.store.faults import StoreFault
 from rowlock.store.port import Entry
 
 if TYPE_CHECKING:
@@ -49,15 +49,18 @@ class Redriving:
         self._broker = broker
         self._holder = ids.stamp()
         self._task: asyncio.Task[None] | None = None
+        self._carrying: dict[int, asyncio.Task[None]] = {}
+        """Redrives that this process carries on, side by side: a slow rate holds up no other."""
         self._wake = asyncio.Event()
 
     def start(self) -> None:
         self._task = asyncio.get_running_loop().create_task(self._run(), name="rowlock redrive")
 
     async def close(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        tasks = [*self._carrying.values(), *([self._task] if self._task else ())]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     async def begin(self, source: str, destination: str | None, rate: float | None) -> Redrive:
         broker, control = self._broker, self._broker.store.control
@@ -149,12 +152,27 @@ class Redriving:
                     await self._wake.wait()
             self._wake.clear()
             try:
-                for entry in await self._entries():
-                    document = msgspec.json.decode(entry.document, type=RedriveDocument)
-                    if document.state == "running" and await self._lease(entry):
-                        await self._carry_on(entry, document)
-            except (StoreFault, RowlockError, Outdated) as fault:
-                log.warning("A redrive is put off: %s", fault)
+                await self._look()
+            except RowlockError as fault:
+                log.warning("Redrives are looked for later: %s", fault)
+
+    async def _look(self) -> None:
+        """Begin what nobody carries on."""
+        for entry in await self._entries():
+            document = msgspec.json.decode(entry.document, type=RedriveDocument)
+            if document.state == "running" and entry.id not in self._carrying and await self._lease(entry):
+                task = asyncio.get_running_loop().create_task(self._carry_safely(entry, document))
+                self._carrying[entry.id] = task
+                task.add_done_callback(partial(self._carried, entry.id))
+
+    def _carried(self, task_id: int, _: object) -> None:
+        del self._carrying[task_id]
+
+    async def _carry_safely(self, entry: Entry, document: RedriveDocument) -> None:
+        try:
+            await self._carry_on(entry, document)
+        except (RowlockError, Outdated) as fault:
+            log.warning("A redrive is put off: %s", fault)
 
     async def _lease(self, entry: Entry) -> bool:
         return await self._broker.store.control.lease(f"redrive {entry.id}", self._holder, LEASE_MS)
