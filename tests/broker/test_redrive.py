@@ -201,3 +201,23 @@ async def test_a_redrive_of_messages_larger_than_the_destination_allows_says_so(
     assert task.state == "failed"
     assert bodies(await broker.claim("small")) == []
     assert await drain(broker, "large") == [b"x" * 5000]
+
+
+async def test_a_task_that_ended_is_forgotten_after_two_weeks(rig: Rig) -> None:
+    broker = await rig.open()
+    background = broker._engine._background
+    assert background is not None
+    await broker.create_queue("source")
+    await broker.create_queue("q")
+    await broker.publish("source", b"m")
+    task = await broker.redrive("source", "q")
+    await eventually(lambda: is_completed(broker))
+    await background.clear()
+    assert [one.id for one in await broker.redrives()] == [task.id]
+    await rig.advance(15 * 24 * 3600)
+    await background.clear()
+    assert await broker.redrives() == []
+
+
+async def is_completed(broker: Broker) -> bool:
+    return all(one.state == "completed" for one in await broker.redrives())

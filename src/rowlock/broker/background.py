@@ -24,6 +24,7 @@ from rowlock import ids, limits
 from rowlock.broker.administer import RemainsDocument
 from rowlock.broker.catalog import Partition, Topic
 from rowlock.broker.expire import Expire
+from rowlock.broker.redriving import RedriveDocument
 from rowlock.broker.retention import Trim, longest_ms
 from rowlock.broker.work import Outdated
 from rowlock.errors import NotFound, RowlockError
@@ -49,6 +50,8 @@ TRIM_MESSAGES = 1_000
 """Acknowledged messages that gather before a partition is trimmed, unless some time has passed."""
 TRIM_SECONDS = 60.0
 WRITER_MS = 24 * 3600 * 1000
+REDRIVE_MS = 14 * 24 * 3600 * 1000
+"""For so long a redrive that has ended is still told of."""
 
 
 class Background:
@@ -259,6 +262,7 @@ class Background:
         """Delete what deleted things left behind, and what is remembered for a time only."""
         for entry in await self._broker.store.control.list("remains"):
             await self._clear_remains(entry)
+        await self._clear_redrives()
         full = time.monotonic() - self._fully_cleared > FULL_CLEAR_SECONDS
         if full:
             self._fully_cleared = time.monotonic()
@@ -274,6 +278,15 @@ class Background:
             async with self._broker.lanes.use(document.lane) as lane:
                 gone = await lane.delete_remains(document.part, document.sub, limits.DELETE_STEP_MESSAGES)
         await self._broker.store.control.apply(removes=[entry])
+
+    async def _clear_redrives(self) -> None:
+        """Forget tasks that ended long ago."""
+        control = self._broker.store.control
+        before = await control.clock() - REDRIVE_MS
+        for entry in await control.list("redrive"):
+            document = msgspec.json.decode(entry.document, type=RedriveDocument)
+            if document.state != "running" and entry.created_at < before:
+                await control.apply(removes=[entry])
 
     async def _clear_topics(self, *, full: bool) -> None:
         """Old deduplication ids; and retention of topics that nobody subscribes to, which no sweep sees."""

@@ -176,9 +176,12 @@ class Memory:
     def unlearn(self, part: int, seqs: range) -> None:
         """These were never stored after all."""
         log = self._logs.get(part)
-        if log is not None:
-            for seq in seqs:
-                log.messages.pop(seq, None)
+        if log is None:
+            return
+        gone = [message for seq in seqs if (message := log.messages.pop(seq, None)) is not None]
+        freed = sum(message.size + _OVERHEAD_BYTES for message in gone)
+        log.bytes -= freed
+        self._log_bytes -= freed
 
     def trim_log(self, part: int, below: int) -> None:
         """Messages below are of no use any more, for any ledger known here."""
