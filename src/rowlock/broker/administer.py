@@ -178,7 +178,7 @@ class Administer:
         ours, theirs = split_settings(values)
         topic_settings(ours), subscription_settings(theirs)
         existing = await self._control.find("topic", [name])
-        if not existing and await self._control.find("subscription", [name]):
+        if not existing and not await self._delete_half_a_queue(name):
             raise AlreadyExists(f"{name!r} is a subscription already, and so cannot be a queue.")
         topic = await self.create_topic(name, ours, queue=True)
         if not topic.queue:
@@ -268,7 +268,7 @@ class Administer:
         document.ready = True
         done = await self._control.apply(replaces=[_next(entry, document)])
         self._catalog.forget(entry.name)
-        if not done and not await self._control.find("topic", [entry.name]):
+        if not done and not await self._control.get([entry.id]):
             for partition in topic.partitions:
                 await self._remove_partition(partition)
         for source in await self._control.children("source", [entry.id]):
@@ -284,14 +284,10 @@ class Administer:
         document.ready = True
         changed = _next(entry, document)
         await self._put_cursors(changed, topics)
-        done = await self._control.apply(replaces=[changed])
+        await self._control.apply(replaces=[changed])
         self._catalog.forget(entry.name)
         for topic in topics:
             self._catalog.forget(topic.name)
-        if not done and not await self._control.find("subscription", [entry.name]):
-            for topic in topics:
-                for partition in topic.partitions:
-                    await self._remove_cursor(partition, entry.id)
 
     async def repair(self, name: str) -> None:
         """Lock rows are behind the catalog: a change was begun and not completed. Complete it."""
@@ -325,6 +321,11 @@ class Administer:
         for topic in topics:
             for partition in topic.partitions:
                 await self._put_cursor(partition, entry.id, entry.version, start)
+        if not await self._control.get([entry.id]):
+            # It was deleted meanwhile: a cursor that nobody knows would hold back retention for ever.
+            for topic in topics:
+                for partition in topic.partitions:
+                    await self._remove_cursor(partition, entry.id)
 
     async def _put_cursor(self, partition: Partition, sub: int, version: int, start: str) -> None:
         part = partition.part
@@ -487,8 +488,23 @@ class Administer:
         for partition in topic.partitions:
             await self._remove_partition(partition)
 
+    async def _delete_half_a_queue(self, name: str) -> bool:
+        """A queue that was deleted while it was made anew may have left its subscription, without a topic. False: the
+        name is that of a subscription in its own right."""
+        for entry in await self._control.find("subscription", [name]):
+            document = msgspec.json.decode(entry.document, type=SubscriptionDocument)
+            if not document.queue or await self._control.get(document.topics):
+                return False
+            await self.delete_subscription(name)
+        return True
+
     async def delete_queue(self, name: str) -> None:
-        topic = await self._fresh_topic(name)
+        try:
+            topic = await self._fresh_topic(name)
+        except NotFound:
+            if not await self._control.find("subscription", [name]) or not await self._delete_half_a_queue(name):
+                raise
+            return
         if not topic.queue:
             raise NotFound(f"{name!r} is a topic, and not a queue.")
         for source in await self._control.children("source", [topic.id]):

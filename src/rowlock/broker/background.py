@@ -32,7 +32,7 @@ from rowlock.ledger import stored
 from rowlock.ledger.ledger import Ledger
 from rowlock.ledger.page import SHIFT
 from rowlock.settings import UNTIL_ACKNOWLEDGED
-from rowlock.store.faults import StoreFault
+from rowlock.store.faults import Lost, StoreFault
 from rowlock.store.port import Cursor, Entry, Position
 
 if TYPE_CHECKING:
@@ -84,12 +84,7 @@ class Background:
     async def _run(self) -> None:
         while True:
             await self._safely(self.move_due)
-            with suppress(StoreFault):
-                if await self._broker.store.control.lease("background", self._holder, LEASE_MS):
-                    await self._safely(self.sweep)
-                    if time.monotonic() - self._cleared > CLEAR_SECONDS:
-                        self._cleared = time.monotonic()
-                        await self._safely(self.clear)
+            await self._safely(self.take_duty)
             await asyncio.sleep(STEP_SECONDS * random.uniform(0.8, 1.2))
 
     async def _safely(self, step: Callable[[], Awaitable[None]]) -> None:
@@ -99,6 +94,14 @@ class Background:
             log.warning("%s is put off: %s", step.__name__, fault)
         except Exception:
             log.exception("%s failed in a way that it should not.", step.__name__)
+
+    async def take_duty(self) -> None:
+        """What one process does for all, while it holds the lease."""
+        if await self._broker.store.control.lease("background", self._holder, LEASE_MS):
+            await self._safely(self.sweep)
+            if time.monotonic() - self._cleared > CLEAR_SECONDS:
+                self._cleared = time.monotonic()
+                await self._safely(self.clear)
 
     async def move_due(self) -> None:
         """What a process scheduled that has died since must not wait for the lease of that process to end as well."""
@@ -118,8 +121,17 @@ class Background:
                     cursors = await lane.all_cursors(after, limits.SWEEP_STEP_CURSORS)
                     positions = await lane.positions(cursors) if cursors else []
                 for part, found in groupby(sorted(positions, key=_cursor), key=_part):
-                    await self._look_at(number, part, list(found))
+                    await self._look_at_safely(number, part, list(found))
                 after = cursors[-1] if len(cursors) == limits.SWEEP_STEP_CURSORS else None
+
+    async def _look_at_safely(self, number: int, part: int, positions: list[Position]) -> None:
+        """Trouble with one partition must not keep the sweep from all others."""
+        try:
+            await self._look_at(number, part, positions)
+        except Lost:
+            raise
+        except (RowlockError, Outdated) as fault:
+            log.warning("Partition %s is put off: %s", part, fault)
 
     async def _look_at(self, number: int, part: int, positions: list[Position]) -> None:
         """One partition and its ledgers."""
@@ -240,7 +252,7 @@ class Background:
                 first: int = await broker.carry(work)
             except Outdated:
                 for one in subscriptions:
-                    broker.catalog.forget(one.name)
+                    await broker.administer.repair(one.name)
                 raise
             return first
 

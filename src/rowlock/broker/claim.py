@@ -9,7 +9,7 @@ from rowlock import limits
 from rowlock.broker.catalog import Source, Subscription
 from rowlock.broker.cycle import AGAIN, Refusal
 from rowlock.broker.draft import Draft
-from rowlock.broker.work import Work
+from rowlock.broker.work import Work, step_of
 from rowlock.errors import InFlightLimit
 from rowlock.ledger.ledger import Ledger
 from rowlock.ledger.rules import Run
@@ -51,6 +51,7 @@ class Claim(Work):
         self._timeout_ms = timeout_ms
         self._give_back = give_back
         self._large = subscription.largest_bytes > _LARGE_MESSAGE_BYTES
+        self._demand = min(limit, step_of(subscription.largest_bytes, limit))
         self._fruitless = 0
         self._passing = False
         """It found nothing but expired messages so far: look for the first live one."""
@@ -68,7 +69,7 @@ class Claim(Work):
 
     def demand(self, draft: Draft) -> None:
         for cursor in self.places:
-            draft.demands[cursor] = draft.demands.get(cursor, 0) + self._limit
+            draft.demands[cursor] = draft.demands.get(cursor, 0) + self._demand
 
     def decide(self, draft: Draft) -> object:
         self.claim = draft.stamp

@@ -57,6 +57,10 @@ UNFIT = (ServerTooOld, ServerUnsafe)
 """Waiting does not help."""
 
 
+LOSSES_IN_A_ROW = 4
+"""After so many lost connections without a commit in between, the works are divided."""
+
+
 class Refusal:
     """A decision to refuse: it changes nothing, and the caller gets the error."""
 
@@ -190,7 +194,7 @@ class Cycle:
     async def _carry_until_done(self, works: list[Work]) -> None:
         """Carry the works through whatever the database does, or tell each of them why not."""
         waiting: deque[list[Work]] = deque([works])
-        tries = 0
+        tries = losses = 0
         while waiting:
             works = [work for work in waiting.popleft() if not work.future.done()]
             if not works:
@@ -200,7 +204,7 @@ class Cycle:
                 if lane is None:
                     continue
                 await self._carry(lane, works)
-                tries = 0
+                tries = losses = 0
             except Contended as fault:
                 tries += 1
                 self.counters.retried += 1
@@ -213,13 +217,25 @@ class Cycle:
                     await asyncio.sleep(random.uniform(0, 0.002 * min(tries, 10)))
                     waiting.appendleft(works)
             except Lost as fault:
-                await self._lose()
-                log.warning("The connection to the database was lost: %s", fault)
-                waiting.appendleft(works)
+                losses += 1
+                waiting.extendleft(reversed(await self._after_loss(works, fault, losses)))
             except _Unanswered:
                 continue
             except (Full, Rejected, Misuse, _Broken) as fault:
                 waiting.extendleft(reversed(self._refuse(works, fault)))
+
+    async def _after_loss(self, works: list[Work], fault: Lost, losses: int) -> list[list[Work]]:
+        """The connection was lost before anything was committed: what to try again. Where that goes on, callers are
+        told in time; and one of them may be the reason, so that the others are tried without it."""
+        log.warning("The connection to the database was lost: %s", fault)
+        await self._lose()
+        if losses > 1:
+            self._give_up(works, fault)
+            await asyncio.sleep(min(0.02 * 2**losses, 0.5) * random.uniform(0.5, 1))
+        if losses < LOSSES_IN_A_ROW or len(works) == 1:
+            return [works]
+        middle = len(works) // 2
+        return [works[:middle], works[middle:]]
 
     def _refuse(self, works: list[Work], fault: Exception) -> list[list[Work]]:
         """The transaction can not be made. Tell whose fault it is, and return what is to be tried without them."""
@@ -271,7 +287,7 @@ class Cycle:
             draft.committed()
         else:
             draft.undo()
-            if abs(attempt.clock - changes.decided_at) <= limits.CYCLE_CLOCK_MS:
+            if not changes.unseen and abs(attempt.clock - changes.decided_at) <= limits.CYCLE_CLOCK_MS:
                 self._contended = CONTENDED_TURNS
         return attempt.agreed
 

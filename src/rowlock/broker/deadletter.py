@@ -7,10 +7,9 @@ from collections.abc import Iterable
 
 import msgspec
 
-from rowlock import limits
 from rowlock.broker.catalog import Partition, Subscription, Topic
 from rowlock.broker.draft import Batch, Draft
-from rowlock.broker.work import Place, Work
+from rowlock.broker.work import Place, Work, step_of
 from rowlock.model import Origin
 from rowlock.store.port import Cursor, Stored, Wanted
 
@@ -30,6 +29,7 @@ class DeadLetter(Work):
         self._cursor = cursor
         self._subscription = subscription
         self._origin = origin
+        self._step = step_of(origin.settings.max_message_bytes)
         self._number = next(one.number for one in origin.partitions if one.part == cursor[0])
         self._target = target
         self._to = to
@@ -37,7 +37,7 @@ class DeadLetter(Work):
     def wanted(self, draft: Draft) -> Iterable[Wanted | tuple[int, int]]:
         part = self._cursor[0]
         log = draft.log(part)
-        for dying in draft.ledger(self._cursor).doomed(limits.MOVE_STEP_MESSAGES):
+        for dying in draft.ledger(self._cursor).doomed(self._step):
             if dying.seq not in log:
                 yield part, dying.seq
 
@@ -46,7 +46,7 @@ class DeadLetter(Work):
         log = draft.log(self._cursor[0])
         settings = self._target.settings
         moved: list[tuple[Stored, bytes]] = []
-        doomed = ledger.doomed(limits.MOVE_STEP_MESSAGES)
+        doomed = ledger.doomed(self._step)
         for seq, reason, receives in doomed:
             message = log.get(seq)
             ledger.drop(seq)

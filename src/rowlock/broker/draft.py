@@ -162,6 +162,7 @@ class Draft:
         """All that is to be written, and what it was decided against."""
         changes = self.changes
         changes.messages = _columns(self._appended)
+        changes.delays = [Delay(part, change) for part, change in _summed(changes.delays).items()]
         for cursor in sorted(self._ledgers):
             ledger = self._ledgers[cursor]
             head = ledger.pages.get(ledger.head)
@@ -204,6 +205,14 @@ class Draft:
             ledger.rollback()
         for part, start, _, batch in self._appended:
             self.memory.unlearn(part, range(start, start + len(batch.ids)))
+
+
+def _summed(delays: list[Delay]) -> dict[int, int]:
+    """One change for each partition, however many works schedule in it."""
+    changes: dict[int, int] = {}
+    for delay in delays:
+        changes[delay.part] = changes.get(delay.part, 0) + delay.change
+    return changes
 
 
 def _as_stored(appended: _Appended) -> list[Stored]:

@@ -15,6 +15,9 @@ from rowlock.ledger import stored
 from rowlock.ledger.ledger import Ledger
 from rowlock.store.port import Cursor, Lane, Scope, Stored, View, Wanted
 
+_LEAST_BYTES = 64 * 1024
+"""A range read gets its share of the bytes to read ahead, and at least this."""
+
 
 class Checked(NamedTuple):
     """What a survey found: cursors that are just as remembered, and works that have nothing to do."""
@@ -174,7 +177,8 @@ def _next_of_ledgers(draft: Draft) -> Iterator[Wanted | tuple[int, int]]:
         missing = next(filterfalse(log.__contains__, range(start, min(last + 1, start + demand))), None)
         if missing is not None:
             ahead = min(last + 1, missing + max(demand, limits.READ_AHEAD_MESSAGES))
-            yield Wanted(part, missing, ahead, limits.READ_AHEAD_BYTES * (4 if demand > 100 else 1))
+            share = max(limits.READ_AHEAD_BYTES // len(draft.demands), _LEAST_BYTES)
+            yield Wanted(part, missing, ahead, share * (4 if demand > 100 else 1))
 
 
 def _part(message: Stored) -> int:

@@ -10,7 +10,7 @@ from rowlock import limits
 from rowlock.broker.catalog import Partition, Subscription, Topic
 from rowlock.broker.draft import Batch, Draft
 from rowlock.broker.publish import partition_of
-from rowlock.broker.work import Place, Work
+from rowlock.broker.work import Place, Work, step_of
 from rowlock.model import Origin
 from rowlock.store.port import Cursor, Progress, Stored, Wanted
 
@@ -50,7 +50,7 @@ class Move(Work):
         self._cursor = cursor
         self._destination = destination
         self._targets = targets
-        self._limit = min(limit, limits.MOVE_STEP_MESSAGES)
+        self._limit = min(limit, step_of(subscription.largest_bytes))
 
     def wanted(self, draft: Draft) -> Iterable[Wanted | tuple[int, int]]:
         part = self._cursor[0]

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from rowlock import limits
 from rowlock.broker.catalog import Partition, Topic
 from rowlock.broker.draft import Batch, Draft
-from rowlock.broker.work import Work
+from rowlock.broker.work import Work, step_of
 from rowlock.store.port import Lane, Scheduled
 
 
@@ -20,18 +19,19 @@ class MoveDue(Work):
         super().__init__()
         self.parts = {partition.part: topic.version}
         self._part = partition.part
+        self._step = step_of(topic.settings.max_message_bytes)
         self._due: list[Scheduled] = []
 
     needs_lock = True
 
     async def read(self, lane: Lane, draft: Draft) -> None:
-        self._due = await lane.due(self._part, draft.now, limits.MOVE_STEP_MESSAGES)
+        self._due = await lane.due(self._part, draft.now, self._step)
 
     def decide(self, draft: Draft) -> bool:
         rows = draft.unschedule(self._part, self._due)
         if rows:
             draft.append(self._part, _batch(rows))
-        return len(self._due) == limits.MOVE_STEP_MESSAGES
+        return len(self._due) == self._step
 
 
 def _batch(rows: list[Scheduled]) -> Batch:

@@ -3,12 +3,11 @@ void."""
 
 from __future__ import annotations
 
-from rowlock import limits
 from rowlock.broker.catalog import Source, Subscription, Topic
 from rowlock.broker.cycle import AGAIN
 from rowlock.broker.draft import Draft
-from rowlock.broker.work import Place, Work
-from rowlock.store.port import Cursor, Lane, Scheduled
+from rowlock.broker.work import Place, Work, step_of
+from rowlock.store.port import Cursor, Delay, Lane
 
 EARLIEST = 0
 LATEST = -1
@@ -18,6 +17,8 @@ class Seek(Work):
     """Move one ledger's frontier to a sequence (EARLIEST, LATEST, or one in the log). The result: the new frontier."""
 
     verb = "seek"
+    needs_lock = True
+    """What is remembered of a partition's first sequence is not compared with anything."""
 
     def __init__(self, subscription: Subscription, topic: Topic, source: Source, to: int):
         super().__init__()
@@ -35,19 +36,30 @@ class Seek(Work):
 
 
 class Purge(Seek):
-    """Move the frontier to the end, and forget what is scheduled. The result: the new frontier."""
+    """Move the frontier to where the end is now, and forget what is scheduled by now. The result: the new frontier."""
 
     verb = "purge"
-    needs_lock = True
 
     def __init__(self, subscription: Subscription, topic: Topic, source: Source):
         super().__init__(subscription, topic, source, LATEST)
-        self._scheduled: list[Scheduled] = []
+        self._step = step_of(topic.settings.max_message_bytes)
+        self._begun_at: int | None = None
+        self._end = 0
+        self._scheduled: list[tuple[int, int, bytes]] = []
 
     async def read(self, lane: Lane, draft: Draft) -> None:
-        self._scheduled = await lane.due(self._cursor[0], 2**62, limits.MOVE_STEP_MESSAGES)
+        part = self._cursor[0]
+        if self._begun_at is None:
+            self._begun_at, self._end = draft.now, draft.last(part) + 1
+        rows = await lane.due(part, 2**62, self._step)
+        self._scheduled = [(part, row.due, row.id) for row in rows if row.accepted_at <= self._begun_at]
 
     def decide(self, draft: Draft) -> object:
-        frontier = super().decide(draft)
-        draft.unschedule(self._cursor[0], self._scheduled)
-        return AGAIN if self._scheduled else frontier
+        ledger = draft.ledger(self._cursor)
+        if ledger.lowest < self._end:
+            ledger.seek(max(self._end, draft.partition(self._cursor[0]).first))
+        if not self._scheduled:
+            return ledger.frontier
+        draft.changes.unscheduled += self._scheduled
+        draft.changes.delays.append(Delay(self._cursor[0], -len(self._scheduled)))
+        return AGAIN

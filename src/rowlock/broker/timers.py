@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Iterable
 from contextlib import suppress
 from heapq import heappop, heappush
@@ -18,6 +19,8 @@ from rowlock.store.port import Cursor
 
 if TYPE_CHECKING:
     from rowlock.broker.broker import Broker
+
+log = logging.getLogger("rowlock.timers")
 
 LONGEST_SLEEP_SECONDS = 60.0
 SCHEDULE = 0
@@ -78,7 +81,10 @@ class Timers:
             time, _, cursor, cycle = heappop(self._heap)
             if self._times.get(cursor) == time:
                 del self._times[cursor]
-                self._fire(cursor, cycle)
+                try:
+                    self._fire(cursor, cycle)
+                except Exception:
+                    log.exception("A timer failed in a way that it should not.")
 
     def _fire(self, cursor: Cursor, cycle: Cycle) -> None:
         if cursor[1] == SCHEDULE:
@@ -114,7 +120,9 @@ class Timers:
         broker = self._broker
         part, sub = cursor
         subscription = await broker.catalog.subscription_by_id(sub)
-        source = next(one for one in subscription.sources if one.part == part)
+        source = next((one for one in subscription.sources if one.part == part), None)
+        if source is None:
+            raise NotFound(f"{subscription.name!r} does not read partition {part} any more.")
         origin = next(topic for topic in subscription.topics if topic.id == source.topic)
         target = await broker.catalog.topic(subscription.settings.dead_letter or "")
         to = next((one for one in target.partitions if one.lane == source.lane), None)
@@ -143,7 +151,9 @@ class Timers:
 
         async def move() -> None:
             topic = await broker.catalog.topic(name)
-            partition = next(one for one in topic.partitions if one.part == part)
+            partition = next((one for one in topic.partitions if one.part == part), None)
+            if partition is None:
+                raise NotFound(f"{topic.name!r} has no partition {part} any more.")
             more = True
             while more:
                 work = MoveDue(topic, partition)

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from rowlock import limits
 from rowlock.store.port import Cursor, Durability, Lane, Wanted
 
 if TYPE_CHECKING:
@@ -115,3 +116,8 @@ class Work:
 
     def abandoned(self, result: Any) -> None:
         """Its caller is gone, and it was committed all the same."""
+
+
+def step_of(largest_bytes: int, most: int = limits.MOVE_STEP_MESSAGES) -> int:
+    """How many messages of up to that size one step may read, so that a cycle stays within its bytes."""
+    return max(1, min(most, limits.CYCLE_BYTES // max(1, largest_bytes)))

@@ -7,6 +7,7 @@ again, by a hint of another process, or by the one bounded query that asks for a
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Iterable, Sequence
 
@@ -20,8 +21,9 @@ from rowlock.delivery.waiters import Waiter, Waiters
 from rowlock.errors import RowlockError
 from rowlock.model import Claimed
 from rowlock.settings import check_seconds
-from rowlock.store.faults import StoreFault
 from rowlock.store.port import Cursor, Position
+
+log = logging.getLogger("rowlock.delivery")
 
 HINT_PAUSE_SECONDS = 0.05
 """Other processes get at most one hint in this time."""
@@ -36,7 +38,6 @@ class Delivery:
         self.waiters = Waiters(broker.submit)
         self._hints: set[int] = set()
         self._hint_set = asyncio.Event()
-        self._seen: dict[Cursor, Position] = {}
         self._tasks: list[asyncio.Task[None]] = []
         broker.listener = self
 
@@ -92,8 +93,10 @@ class Delivery:
         partition = cycle.memory.partitions.get(source.part) if cycle is not None else None
         if cycle is None or partition is None or partition.doubtful:
             return False
-        ledger = cycle.memory.ledger((source.part, subscription.id), subscription.version)
-        return ledger is not None and not ledger.open and ledger.frontier > partition.last
+        known = cycle.memory.ledgers.get((source.part, subscription.id))
+        if known is None or known.version != subscription.version:
+            return False
+        return not known.ledger.open and known.ledger.frontier > partition.last
 
     # What the broker tells
 
@@ -157,17 +160,18 @@ class Delivery:
             await asyncio.sleep(self._broker.store.hint_poll_ms / 1000)
             try:
                 await self._poll()
-            except (StoreFault, RowlockError):
+            except RowlockError:
+                await asyncio.sleep(TROUBLE_SECONDS)
+            except Exception:
+                log.exception("The query for waiting claims failed in a way that it should not.")
                 await asyncio.sleep(TROUBLE_SECONDS)
 
     async def _poll(self) -> None:
         """One query for all waiters of a lane: wake those for whom something may have come."""
         waiting = self.waiters.cursors()
         if not waiting:
-            self._seen.clear()
             return
         channels = self._channels(waiting)
-        self._seen = {cursor: self._seen[cursor] for cursor in waiting if cursor in self._seen}
         for number in {lane for lane, _ in channels.values()}:
             cursors = [cursor for cursor, (lane, _) in channels.items() if lane == number]
             async with self._broker.lanes.use(number) as lane:
@@ -181,13 +185,11 @@ class Delivery:
 
     def _compare(self, position: Position, channels: dict[Cursor, Channel]) -> None:
         cursor = (position.part, position.sub)
-        before, self._seen[cursor] = self._seen.get(cursor), position
         memory = self._broker.cycle(channels[cursor]).memory
         remembered, partition = memory.ledgers.get(cursor), memory.partitions.get(position.part)
         is_known = remembered is not None and remembered.is_at(position)
         if partition is not None:
             partition.heard_of(position.last)
         behind = position.last - position.frontier + 1
-        changed = before is None or before.stamp != position.stamp
-        if behind > 0 or (position.outstanding and changed and not is_known):
+        if behind > 0 or (position.outstanding and not is_known):
             self.opened(cursor, max(1, behind))
