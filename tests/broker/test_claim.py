@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rowlock import Message
+from rowlock import Message, limits
 from rowlock.errors import InvalidArgument, NotFound
 
 from .conftest import three_lanes
-from .rig import bodies, drain
+from .rig import bodies, cycles, drain
 
 if TYPE_CHECKING:
     from rowlock import Broker
+    from rowlock.store.port import Stored, Wanted
 
     from .rig import Rig
 
@@ -138,3 +139,30 @@ async def test_in_a_fair_queue_nothing_is_set_back_for_ever(broker: Broker) -> N
     await broker.create_queue("q", fair=True)
     await broker.publish("q", [Message(b"g", key="greedy") for _ in range(60)])
     assert sum([len(await broker.claim("q", 10)) for _ in range(10)]) == 60
+
+
+async def test_large_messages_that_were_held_are_read_in_bounded_steps(rig: Rig, broker: Broker, other: Broker) -> None:
+    await broker.create_queue("q", max_message_bytes=limits.MESSAGE_MAX_BYTES, visibility_timeout=5)
+    body = b"x" * limits.MESSAGE_MAX_BYTES
+    for _ in range(2):
+        await broker.publish("q", [body] * 10)
+    while await broker.claim("q", 1000):
+        pass
+    await rig.advance(10)
+    assert len(await other.claim("q", 1)) == 1
+    [cycle] = cycles(other)
+    assert cycle._lane is not None
+    lane = cycle._lane.real  # type: ignore[attr-defined]
+    read, sizes = lane.messages, []
+
+    async def messages(ranges: list[Wanted], seqs: list[tuple[int, int]]) -> list[Stored]:
+        found: list[Stored] = await read(ranges, seqs)
+        sizes.append(sum(message.size for message in found))
+        return found
+
+    lane.messages = messages
+    claimed = 1
+    while found := await other.claim("q", 1000):
+        claimed += len(found)
+    assert claimed == 20
+    assert max(sizes) < 2 * limits.CYCLE_BYTES

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
 
-from rowlock import Message
+from rowlock import Message, limits
 from rowlock.errors import PublishRefused
 
 from .conftest import three_lanes
-from .rig import bodies, drain, quiet, sweep
+from .rig import bodies, cycles, drain, quiet, sweep
 
 if TYPE_CHECKING:
     from rowlock import Broker
+    from rowlock.store.port import Scheduled
 
     from .rig import Rig
 
@@ -135,3 +137,32 @@ async def test_two_brokers_that_move_what_is_due_move_it_once(rig: Rig, broker: 
     await rig.advance(31)
     await asyncio.gather(sweep(broker), sweep(other))
     assert sorted(await drain(broker, "q"), key=int) == [b"%d" % at for at in range(50)]
+
+
+async def test_delayed_messages_of_several_callers_share_a_cycle(
+    broker: Broker, caplog: pytest.LogCaptureFixture
+) -> None:
+    await broker.create_queue("q")
+    await asyncio.gather(*(broker.publish("q", Message(b"later", delay=100)) for _ in range(8)))
+    assert (await broker.depth("q")).delayed == 8
+    assert not caplog.records
+
+
+async def test_what_is_due_moves_in_steps_of_bounded_bytes(rig: Rig, broker: Broker) -> None:
+    await broker.create_queue("q", max_message_bytes=limits.MESSAGE_MAX_BYTES)
+    await broker.publish("q", [Message(b"x" * limits.MESSAGE_MAX_BYTES, delay=60)] * 10)
+    [cycle] = cycles(broker)
+    assert cycle._lane is not None
+    lane = cycle._lane.real  # type: ignore[attr-defined]
+    read, sizes = lane.due, []
+
+    async def due(part: int, before: int, limit: int) -> list[Scheduled]:
+        found: list[Scheduled] = await read(part, before, limit)
+        sizes.append(sum(row.size for row in found))
+        return found
+
+    lane.due = due
+    await rig.advance(61)
+    await sweep(broker)
+    assert (await broker.depth("q")).ready == 10
+    assert max(sizes) <= limits.CYCLE_BYTES

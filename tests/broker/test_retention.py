@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from rowlock import Message
+from rowlock.broker.background import TRIM_MESSAGES
+from rowlock.broker.work import Outdated
 
 from .conftest import three_lanes
-from .rig import bodies, clear, drain, stored, trim
+from .rig import bodies, clear, drain, stored, sweep, trim
 
 if TYPE_CHECKING:
     from rowlock import Broker
@@ -152,3 +156,26 @@ async def test_a_broker_goes_on_after_a_day_of_doing_nothing(rig: Rig, broker: B
     await broker.publish("q", b"after")
     await broker.create_queue("r")
     assert bodies(await other.claim("q", 9)) == [b"before", b"after"]
+
+
+async def test_trouble_with_one_partition_does_not_keep_the_sweep_from_the_others(
+    rig: Rig, broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await broker.create_queue("broken")
+    await broker.create_queue("q", dead_letter="d", dead_letter_expired=True)
+    await broker.publish("broken", [b"m"] * TRIM_MESSAGES)
+    await drain(broker, "broken")
+    await broker.publish("q", Message(b"expires", expires_in=1))
+    await rig.advance(5)
+    background = broker._engine._background
+    assert background is not None
+    asked = []
+
+    async def refuse(part: int) -> None:
+        asked.append(part)
+        raise Outdated
+
+    monkeypatch.setattr(background, "trim", refuse)
+    await sweep(broker)
+    assert asked
+    assert (await broker.depth("d")).ready == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ from rowlock import Message
 from rowlock.errors import InvalidArgument, NotFound, StaleReceipt
 
 from .conftest import three_lanes
-from .rig import bodies, clear, drain, quiet, trim
+from .rig import bodies, clear, drain, eventually, quiet, trim
 
 if TYPE_CHECKING:
     from rowlock import Broker
@@ -160,3 +161,50 @@ async def test_a_seek_to_nonsense_is_refused(broker: Broker, queue: str) -> None
     for place in ("sideways", -1, 2**62, -5.0):
         with pytest.raises(InvalidArgument):
             await broker.seek(queue, place)  # type: ignore[arg-type]
+
+
+async def test_seeking_never_goes_below_what_retention_gave_up(broker: Broker, other: Broker) -> None:
+    """`other` remembers where the log began before it was trimmed."""
+    await broker.create_queue("q", dead_letter="d", dead_letter_expired=True)
+    await broker.publish("q", [b"m"] * 20)
+    await drain(broker, "q")
+    for at, body in enumerate([b"x", b"y"]):
+        await other.publish("q", body)
+        claimer = (broker, other)[at]
+        await claimer.settle(await claimer.claim("q"))
+        assert await other.claim("q", 5) == []
+    await trim(broker, "q")
+    await other.publish("q", b"z")
+    assert await other.seek("q", "earliest") == {0: 23}
+    assert await drain(other, "q") == [b"z"]
+
+
+async def test_a_purge_ends_though_delayed_messages_keep_coming(broker: Broker) -> None:
+    await broker.create_queue("d")
+    purged = asyncio.Event()
+
+    async def load() -> None:
+        while not purged.is_set():
+            await broker.publish("d", [Message(b"later", delay=100)] * 20)
+
+    loads = [asyncio.create_task(load()) for _ in range(8)]
+
+    async def loaded() -> bool:
+        return (await broker.depth("d")).delayed > 200
+
+    try:
+        await eventually(loaded)
+        await asyncio.wait_for(broker.purge("d"), 5)
+        assert not any(task.done() for task in loads)
+    finally:
+        purged.set()
+        await asyncio.gather(*loads)
+
+
+async def test_a_purge_and_a_delayed_message_that_share_a_cycle(broker: Broker) -> None:
+    await broker.create_queue("d")
+    await broker.publish("d", [Message(b"later", delay=100)] * 3)
+    await asyncio.gather(broker.purge("d"), broker.publish("d", Message(b"new", delay=100)))
+    assert (await broker.depth("d")).delayed <= 1
+    await broker.purge("d")
+    assert (await broker.depth("d")).total == 0

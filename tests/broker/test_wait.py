@@ -19,6 +19,7 @@ from .rig import bodies, cycles, eventually, quiet
 
 if TYPE_CHECKING:
     from rowlock import Broker, ClaimedMessage
+    from rowlock.store.port import Cursor, Position
 
     from .rig import Rig
 
@@ -285,3 +286,48 @@ async def test_a_broker_that_closes_lets_its_waiters_go(rig: Rig, broker: Broker
     assert isinstance(result, Exception) or result == []
     await broker.publish("q", b"m")
     assert len(await broker.claim("q")) == 1
+
+
+async def test_a_waiting_claim_after_an_alter_does_not_disturb_a_cycle_that_looks(
+    broker: Broker, other: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the cycle remembers is of the version before; a claim made from the newer one must not take it away."""
+    await broker.create_queue("q")
+    assert await broker.claim("q") == []
+    [cycle] = cycles(broker)
+    assert cycle._lane is not None
+    lane = cycle._lane.real  # type: ignore[attr-defined]
+    ask = lane.positions
+    reached, released = asyncio.Event(), asyncio.Event()
+
+    async def positions(cursors: list[Cursor]) -> list[Position]:
+        reached.set()
+        await released.wait()
+        found: list[Position] = await ask(cursors)
+        return found
+
+    monkeypatch.setattr(lane, "positions", positions)
+    looking = [asyncio.create_task(broker.claim("q")) for _ in range(2)]
+    await asyncio.wait_for(reached.wait(), 5)
+    await other.alter_queue("q", visibility_timeout=77)
+    broker._engine.catalog.forget("q")
+    waiter = asyncio.create_task(broker.claim("q", wait=0.3))
+
+    async def came() -> bool:
+        return bool(cycle._inbox or broker._delivery.waiters.count)
+
+    await eventually(came)
+    released.set()
+    assert await asyncio.gather(*looking, waiter) == [[], [], []]
+
+
+async def test_a_waiter_gets_what_runs_out_after_its_process_forgot_all(rig: Rig, broker: Broker) -> None:
+    """With the connection, all that was remembered is lost: also when the hold that it waits for runs out."""
+    await broker.create_queue("q", visibility_timeout=30)
+    await broker.publish("q", b"m")
+    assert len(await broker.claim("q")) == 1
+    [task] = await waiting(broker, "q")
+    [cycle] = cycles(broker)
+    await cycle._lose()
+    await rig.advance(31)
+    assert bodies(await asyncio.wait_for(task, 5)) == [b"m"]

@@ -48,7 +48,9 @@ CLEAR_SECONDS = 60.0
 FULL_CLEAR_SECONDS = 3600.0
 TRIM_MESSAGES = 1_000
 """Acknowledged messages that gather before a partition is trimmed, unless some time has passed."""
-TRIM_SECONDS = 60.0
+TRIM_SECONDS = 600.0
+TRIM_PARTITIONS = 50
+"""How many partitions one sweep trims only because time has passed: a thousand queues that hold little take turns."""
 WRITER_MS = 24 * 3600 * 1000
 REDRIVE_MS = 14 * 24 * 3600 * 1000
 """For so long a redrive that has ended is still told of."""
@@ -67,6 +69,7 @@ class Background:
         """Of each partition with messages: its first sequence, and when that was published."""
         self._trimmed: dict[int, float] = {}
         """When each partition was last trimmed, by this process's clock."""
+        self._small_trims = 0
         self._swept: dict[int, int] = {}
         """Below which sequence the rows of a partition are deleted."""
         self.deduplicating: set[int] = set()
@@ -114,6 +117,7 @@ class Background:
     async def sweep(self) -> None:
         """Look at every ledger, in bounded steps, without a lock."""
         broker = self._broker
+        self._small_trims = 0
         for number in range(broker.store.lanes):
             after: Cursor | None = (0, 0)
             while after is not None:
@@ -201,17 +205,18 @@ class Background:
     async def _look_at_retention(self, number: int, part: int, positions: list[Position]) -> None:
         """Trim a partition when enough was acknowledged, or its oldest message is too old."""
         first = positions[0].first
-        waited = time.monotonic() - self._trimmed.get(part, 0.0) > TRIM_SECONDS
+        waited = self._small_trims < TRIM_PARTITIONS and (
+            time.monotonic() - self._trimmed.setdefault(part, time.monotonic()) > TRIM_SECONDS
+        )
         reached = min(position.frontier for position in positions) - first
         if reached >= TRIM_MESSAGES or (reached > 0 and waited):
             lowest = min([await self._lowest(number, position) for position in positions])
             if lowest - first >= TRIM_MESSAGES or (lowest > first and waited):
+                self._small_trims += lowest - first < TRIM_MESSAGES
                 await self.trim(part)
                 return
         topic = await self._broker.catalog.topic_of(part)
-        if waited and await self._published_at(number, part, first) < self._broker.clock.now() - longest_ms(
-            topic.settings
-        ):
+        if await self._published_at(number, part, first) < self._broker.clock.now() - longest_ms(topic.settings):
             await self.trim(part)
 
     async def _lowest(self, number: int, position: Position) -> int:
@@ -228,7 +233,9 @@ class Background:
         if known is None or known[0] != first:
             async with self._broker.lanes.use(number) as lane:
                 found = await lane.messages([], [(part, first)])
-            known = self._oldest[part] = (first, found[0].published_at if found else 0)
+            if not found:
+                return self._broker.clock.now()
+            known = self._oldest[part] = (first, found[0].published_at)
         return known[1]
 
     async def trim(self, part: int) -> None:
