@@ -85,7 +85,6 @@ class Counters:
     def __init__(self) -> None:
         self.cycles = 0
         self.works = 0
-        self.messages = 0
         self.locked = 0
         self.retried = 0
         self.reconnected = 0

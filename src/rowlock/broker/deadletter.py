@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import msgspec
 
 from rowlock.broker.catalog import Partition, Subscription, Topic
-from rowlock.broker.draft import Batch, Draft
+from rowlock.broker.draft import Draft, batch_of_moved
 from rowlock.broker.work import Place, Work, step_of
 from rowlock.model import Origin
 from rowlock.store.port import Cursor, Stored, Wanted
@@ -44,7 +44,6 @@ class DeadLetter(Work):
     def decide(self, draft: Draft) -> tuple[int, bool]:
         ledger = draft.ledger(self._cursor)
         log = draft.log(self._cursor[0])
-        settings = self._target.settings
         moved: list[tuple[Stored, bytes]] = []
         doomed = ledger.doomed(self._step)
         for seq, reason, receives in doomed:
@@ -56,21 +55,6 @@ class DeadLetter(Work):
                 )
                 moved.append((message, msgspec.msgpack.encode(origin)))
         if moved:
-            expires_at = None if settings.expires_in is None else draft.now + int(settings.expires_in * 1000)
-            draft.append(self._to.part, _batch(moved, expires_at))
+            messages, origins = [message for message, _ in moved], [origin for _, origin in moved]
+            draft.append(self._to.part, batch_of_moved(messages, self._target.settings, draft.now, origins))
         return len(doomed), not ledger.dying
-
-
-def _batch(moved: list[tuple[Stored, bytes]], expires_at: int | None) -> Batch:
-    messages = [message for message, _ in moved]
-    return Batch(
-        ids=[one.id for one in messages],
-        bodies=[one.body for one in messages],
-        sizes=[one.size for one in messages],
-        keys=[one.key for one in messages],
-        attributes=[one.attributes for one in messages],
-        expires_at=[expires_at] * len(moved) if expires_at is not None else [],
-        due_at=[],
-        origins=[origin for _, origin in moved],
-        accepted_at=[one.accepted_at for one in messages],
-    )

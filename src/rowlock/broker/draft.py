@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple, TypeVar
 
 from msgspec import Struct
@@ -10,6 +10,7 @@ from msgspec import Struct
 from rowlock.broker.memory import Memory, Partition
 from rowlock.ledger import stored
 from rowlock.ledger.ledger import Ledger
+from rowlock.settings import TopicSettings
 from rowlock.store.port import (
     Changes,
     Cursor,
@@ -41,6 +42,24 @@ class Batch(Struct):
     origins: list[bytes | None]
     accepted_at: list[int]
     """Empty: when they are published."""
+
+
+def batch_of_moved(
+    messages: Sequence[Stored], settings: TopicSettings, now: int, origins: Sequence[bytes] = ()
+) -> Batch:
+    """Messages that go from one log to another, which says anew when they expire."""
+    expires_at = None if settings.expires_in is None else now + int(settings.expires_in * 1000)
+    return Batch(
+        ids=[one.id for one in messages],
+        bodies=[one.body for one in messages],
+        sizes=[one.size for one in messages],
+        keys=[one.key for one in messages],
+        attributes=[one.attributes for one in messages],
+        expires_at=[expires_at] * len(messages) if expires_at is not None else [],
+        due_at=[],
+        origins=[*origins],
+        accepted_at=[one.accepted_at for one in messages],
+    )
 
 
 class _Appended(NamedTuple):

@@ -8,7 +8,7 @@ import msgspec
 
 from rowlock import limits
 from rowlock.broker.catalog import Partition, Subscription, Topic
-from rowlock.broker.draft import Batch, Draft
+from rowlock.broker.draft import Draft, batch_of_moved
 from rowlock.broker.publish import partition_of
 from rowlock.broker.work import Place, Work, step_of
 from rowlock.model import Origin
@@ -74,7 +74,7 @@ class Move(Work):
                 ledger.drop(seq)
                 count += 1
         for target_part, messages in moved.items():
-            draft.append(target_part, _batch(messages, topics[target_part], draft.now))
+            draft.append(target_part, batch_of_moved(messages, topics[target_part].settings, draft.now))
         if count:
             draft.changes.progress.append(Progress(self._task, part, count))
         return count
@@ -99,19 +99,3 @@ class Move(Work):
         if target.part not in self.parts:
             raise Stuck(f"{topic.name!r} has no partition in the lane of the message {message.id.hex()}.")
         return topic, target
-
-
-def _batch(messages: list[Stored], topic: Topic, now: int) -> Batch:
-    seconds = topic.settings.expires_in
-    expires_at = None if seconds is None else now + int(seconds * 1000)
-    return Batch(
-        ids=[one.id for one in messages],
-        bodies=[one.body for one in messages],
-        sizes=[one.size for one in messages],
-        keys=[one.key for one in messages],
-        attributes=[one.attributes for one in messages],
-        expires_at=[expires_at] * len(messages) if expires_at is not None else [],
-        due_at=[],
-        origins=[],
-        accepted_at=[one.accepted_at for one in messages],
-    )
