@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 
 
 class DatabaseClock:
@@ -24,3 +25,8 @@ class DatabaseClock:
     def now(self) -> int:
         assert self._offset is not None, "No answer of the database has been heard yet."
         return int(self._monotonic() * 1000 + self._offset)
+
+
+def moment(milliseconds: int) -> datetime:
+    """A stored time as people's programs have it."""
+    return datetime.fromtimestamp(milliseconds / 1000, UTC)

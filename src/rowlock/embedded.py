@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import getpass
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from types import TracebackType
 from typing import Any, Self
 
@@ -19,6 +19,7 @@ from rowlock import limits
 from rowlock.broker.broker import Broker as Engine
 from rowlock.broker.describe import Describe
 from rowlock.broker.redriving import Redriving
+from rowlock.clock import moment
 from rowlock.delivery.delivery import Delivery
 from rowlock.errors import InvalidArgument, PublishRefused, StaleReceipt
 from rowlock.ids import Receipt
@@ -64,16 +65,16 @@ class ClaimedMessage:
 
     @property
     def accepted_at(self) -> datetime:
-        return _time(self._claimed.message.accepted_at)
+        return moment(self._claimed.message.accepted_at)
 
     @property
     def published_at(self) -> datetime:
-        return _time(self._claimed.message.published_at)
+        return moment(self._claimed.message.published_at)
 
     @property
     def expires_at(self) -> datetime | None:
         expires_at = self._claimed.message.expires_at
-        return None if expires_at is None else _time(expires_at)
+        return None if expires_at is None else moment(expires_at)
 
     @property
     def origin(self) -> Origin | None:
@@ -344,7 +345,3 @@ def _owner(owner: object) -> str:
         return getpass.getuser()
     except (OSError, KeyError):
         return "unknown"
-
-
-def _time(milliseconds: int) -> datetime:
-    return datetime.fromtimestamp(milliseconds / 1000, UTC)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from rowlock.broker.catalog import Source, Subscription, Topic
+from rowlock.clock import moment
 from rowlock.errors import NotFound
 from rowlock.ledger import stored
 from rowlock.ledger.ledger import Ledger
@@ -61,7 +61,7 @@ class Describe:
                 if kind == "queue" and not document["queue"]:
                     continue
                 settings = document["settings"]
-                found.append(Description(entry.name, kind, entry.id, _time(entry.created_at), entry.owner, settings))
+                found.append(Description(entry.name, kind, entry.id, moment(entry.created_at), entry.owner, settings))
         return found
 
     async def depth(self, name: str) -> Depth:
@@ -89,7 +89,7 @@ class Describe:
             name=topic.name,
             kind="topic",
             id=topic.id,
-            created_at=_time(topic.created_at),
+            created_at=moment(topic.created_at),
             owner=topic.owner,
             settings=msgspec.to_builtins(topic.settings),
             topics=[],
@@ -118,7 +118,7 @@ class Describe:
             name=subscription.name,
             kind=kind,
             id=subscription.id,
-            created_at=_time(subscription.created_at),
+            created_at=moment(subscription.created_at),
             owner=subscription.owner,
             settings=settings,
             topics=[topic.name for topic in subscription.topics],
@@ -154,7 +154,3 @@ class Describe:
             if lowest <= positions[0].last:
                 for message in await lane.messages([], [(source.part, lowest)]):
                     counts.oldest_at = min(counts.oldest_at or message.published_at, message.published_at)
-
-
-def _time(milliseconds: int) -> datetime:
-    return datetime.fromtimestamp(milliseconds / 1000, UTC)

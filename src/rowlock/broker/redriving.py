@@ -6,7 +6,6 @@ import asyncio
 import logging
 import time
 from contextlib import suppress
-from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -17,6 +16,7 @@ from rowlock import ids, limits
 from rowlock.broker.catalog import Subscription, Topic
 from rowlock.broker.redrive import Move, Stuck
 from rowlock.broker.work import Outdated
+from rowlock.clock import moment
 from rowlock.errors import Defect, InUse, InvalidArgument, NotFound, RowlockError
 from rowlock.model import Redrive
 from rowlock.settings import check_count, check_name
@@ -124,7 +124,7 @@ class Redriving:
         for number in range(self._broker.store.lanes):
             async with self._broker.lanes.use(number) as lane:
                 moved += await lane.progress(entry.id)
-        started = datetime.fromtimestamp(entry.created_at / 1000, UTC)
+        started = moment(entry.created_at)
         return Redrive(
             id=entry.id,
             source=document.source_name,
